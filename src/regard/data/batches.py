@@ -1,0 +1,186 @@
+"""Which examples go into which batch: by tokens, with rows of like length together, repeatable.
+
+A plan is a function of lengths, seed and epoch alone, so that a resumed run finds its place again. Nothing
+here touches an example, a tensor or a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.errors import DataError, UsageError
+
+Lengths = Sequence[int] | Sequence[tuple[int, int]]
+Array = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan:
+    """The settings of `token_batches` that stay the same from epoch to epoch."""
+
+    max_tokens: int  # the padded size of a batch: rows × (longest source + longest target)
+    seed: int = 0  # another seed gives other batches
+    shuffle: bool = True  # off: batches from short to long, the same in every epoch
+    pool_batches: int = 100  # so many batches' worth of examples are sorted by length together
+    rank: int = 0  # which process this is
+    world_size: int = 1  # how many processes share the batches
+
+    def batches(self, lengths: Lengths, epoch: int) -> list[list[int]]:
+        """The batches of one epoch: lists of indices into `lengths`."""
+        return token_batches(
+            lengths,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            epoch=epoch,
+            shuffle=self.shuffle,
+            pool_batches=self.pool_batches,
+            rank=self.rank,
+            world_size=self.world_size,
+        )
+
+
+def token_batches(
+    lengths: Lengths,
+    *,
+    max_tokens: int,
+    seed: int,
+    epoch: int,
+    shuffle: bool = True,
+    pool_batches: int = 100,
+    rank: int = 0,
+    world_size: int = 1,
+) -> list[list[int]]:
+    """Cut the indices of `lengths` into batches of at most `max_tokens` padded tokens.
+
+    A length is a number, or a pair (source, target); a batch costs its rows × its longest row, for pairs
+    rows × (longest source + longest target). A row that is over the limit alone is a batch of its own.
+
+    The examples are shuffled and dealt into pools of about `pool_batches` batches; each pool is sorted by
+    length (ties stay shuffled) and cut; the batches are shuffled. So rows in a batch are of like length, and
+    their company changes from epoch to epoch. Each index occurs exactly once.
+
+    With `world_size` processes, each gets every world_size-th batch, all the same number: where the batches
+    do not divide evenly, the first few are given out a second time.
+    """
+    sizes = _as_columns(lengths)
+    _check(max_tokens=max_tokens, pool_batches=pool_batches, rank=rank, world_size=world_size)
+    if seed < 0 or epoch < 0:
+        raise UsageError(f"seed is {seed} and epoch is {epoch}; both must be 0 or more.")
+    if not len(sizes):
+        return []
+    generator = np.random.default_rng([seed, epoch])
+    batches: list[list[int]] = []
+    pools = _pools(sizes, generator, max_tokens * pool_batches) if shuffle else [np.arange(len(sizes))]
+    for pool in pools:
+        batches.extend(_cut(sizes, _sorted_by_length(sizes, pool), max_tokens))
+    if shuffle:
+        batches = [batches[place] for place in generator.permutation(len(batches))]
+    return _share_of_rank(batches, rank, world_size)
+
+
+def padding_share(lengths: Lengths, batches: Sequence[Sequence[int]]) -> float:
+    """The share of the padded size of all batches that is padding, from 0 to 1."""
+    sizes = _as_columns(lengths)
+    padded = filled = 0
+    for batch in batches:
+        rows = sizes[list(batch)]
+        padded += len(rows) * int(rows.max(axis=0).sum())
+        filled += int(rows.sum())
+    return 1.0 - filled / padded if padded else 0.0
+
+
+def split_validation(
+    count: int, *, share: float = 0.05, maximum: int = 2000, seed: int = 0
+) -> tuple[list[int], list[int]]:
+    """Indices (train, validation) of `count` examples, each in ascending order.
+
+    `share` of the examples, `maximum` at most and 1 at least, are drawn for validation.
+    """
+    if not 0.0 < share < 1.0:
+        raise UsageError(f"share is {share}; it must lie between 0 and 1, as 0.05 does.")
+    if maximum < 1:
+        raise UsageError(f"maximum is {maximum}; at least 1 example is needed for validation.")
+    if seed < 0:
+        raise UsageError(f"seed is {seed}; it must be 0 or more.")
+    if count < 2:
+        raise DataError(
+            f"{count} example{'' if count == 1 else 's'} cannot be split into training and validation; "
+            "at least 2 are needed. Give more examples, or a validation file of their own."
+        )
+    num_validation = min(max(1, round(count * share)), maximum, count - 1)
+    drawn = np.random.default_rng(seed).permutation(count)
+    return sorted(drawn[num_validation:].tolist()), sorted(drawn[:num_validation].tolist())
+
+
+def _as_columns(lengths: Lengths) -> Array:
+    """Lengths as (examples, 1 or 2)."""
+    try:
+        sizes: Array = np.asarray(lengths, dtype=np.int64)
+    except (TypeError, ValueError) as problem:
+        raise UsageError(f"lengths must be numbers, or pairs of numbers ({problem}).") from problem
+    if sizes.size == 0:
+        return np.zeros((0, 1), dtype=np.int64)
+    if sizes.ndim == 1:
+        sizes = sizes[:, None]
+    if sizes.ndim != 2 or sizes.shape[1] > 2:
+        raise UsageError(f"lengths must be numbers, or pairs of numbers; got the shape {sizes.shape}.")
+    if sizes.min() < 0:
+        where = int(sizes.min(axis=1).argmin())
+        raise UsageError(f"length {where} is {sizes[where].tolist()}; a length cannot be negative.")
+    return sizes
+
+
+def _check(*, max_tokens: int, pool_batches: int, rank: int, world_size: int) -> None:
+    for name, value in (
+        ("max_tokens", max_tokens),
+        ("pool_batches", pool_batches),
+        ("world_size", world_size),
+    ):
+        if value < 1:
+            raise UsageError(f"{name} is {value}; it must be 1 or more.")
+    if not 0 <= rank < world_size:
+        raise UsageError(f"rank is {rank}; with world_size {world_size} it runs from 0 to {world_size - 1}.")
+
+
+def _pools(sizes: Array, generator: np.random.Generator, pool_tokens: int) -> list[Array]:
+    """The examples in random order, cut into equal pools of about `pool_tokens` tokens."""
+    shuffled = generator.permutation(len(sizes))
+    number = max(1, round(int(sizes.sum()) / pool_tokens))
+    return np.array_split(shuffled, number)
+
+
+def _sorted_by_length(sizes: Array, pool: Array) -> Array:
+    """By the last column, and within equal values by the first, up and down in turn.
+
+    Turning round keeps neighbours alike in both columns: (5, 9) is followed by (6, 9), not by (6, 1).
+    """
+    first, last = sizes[pool, 0], sizes[pool, -1]
+    turned = np.where(last % 2 == 0, first, -first)
+    return pool[np.lexsort((turned, last))]
+
+
+def _cut(sizes: Array, order: Array, max_tokens: int) -> list[list[int]]:
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    longest_first = longest_last = 0
+    paired = sizes.shape[1] == 2
+    for index, (first, last) in zip(order.tolist(), sizes[order][:, [0, -1]].tolist(), strict=True):
+        reach_first, reach_last = max(longest_first, first), max(longest_last, last)
+        width = reach_first + reach_last if paired else reach_last
+        if batch and (len(batch) + 1) * width > max_tokens:
+            batches.append(batch)
+            batch = []
+            reach_first, reach_last = first, last
+        batch.append(index)
+        longest_first, longest_last = reach_first, reach_last
+    batches.append(batch)
+    return batches
+
+
+def _share_of_rank(batches: list[list[int]], rank: int, world_size: int) -> list[list[int]]:
+    rounds = -(-len(batches) // world_size)
+    return [batches[(turn * world_size + rank) % len(batches)] for turn in range(rounds)]
