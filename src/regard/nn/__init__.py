@@ -1,0 +1,1 @@
+"""Bricks that know no model: attention, masks, positions, feed-forward, norms, caches, taps."""

@@ -1,0 +1,48 @@
+"""Keys and values that were computed before, so that the next token need not compute them again."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.errors import UsageError
+
+
+class KVCache:
+    """The keys and values of one attention: (B, H, length, Dh), with room to grow.
+
+    `reorder` picks rows of the batch, as a beam search does when it goes on from its best hypotheses.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the newest keys and values; returns all of them."""
+        end = self.length + k.shape[2]
+        self._keys, self._values = self._room(self._keys, k, end), self._room(self._values, v, end)
+        self._keys[:, :, self.length : end] = k
+        self._values[:, :, self.length : end] = v
+        self.length = end
+        return self.read()
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        if self._keys is None or self._values is None:
+            raise UsageError("this cache is empty; run a forward pass with it first.")
+        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
+
+    def reorder(self, rows: Tensor) -> None:
+        if self._keys is not None and self._values is not None:
+            self._keys, self._values = self._keys[rows], self._values[rows]
+
+    def _room(self, old: Tensor | None, new: Tensor, end: int) -> Tensor:
+        """`old` with room for `end` positions; grows by doubling, so that copying stays cheap."""
+        if old is not None and old.shape[2] >= end:
+            return old
+        batch, heads, _, width = new.shape
+        bigger = torch.empty(batch, heads, max(end, 2 * self.length), width, dtype=new.dtype, device=new.device)
+        if old is not None:
+            bigger[:, :, : self.length] = old[:, :, : self.length]
+        return bigger

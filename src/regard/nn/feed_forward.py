@@ -1,0 +1,54 @@
+"""The position-wise feed-forward network: FFN(x) = f(x W₁ + b₁) W₂ + b₂, the same for every position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import unknown
+from regard.nn.dropout import Dropout
+
+Activation = Literal["relu", "gelu", "silu", "relu2", "swiglu"]
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """max(0, x)² (So et al. 2021)."""
+    return F.relu(x).square()
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "relu2": squared_relu,
+    "swiglu": F.silu,  # applied to the gate, which multiplies the other half (Shazeer 2020)
+}
+
+
+class FeedForward(nn.Module):
+    """Widen, bend, narrow. `swiglu` widens twice and lets one half gate the other."""
+
+    def __init__(
+        self, width: int, *, hidden: int, activation: str = "relu", bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise unknown("activation", activation, ACTIVATIONS)
+        self.activation = activation
+        self.widen = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)  # W₁, b₁
+        self.narrow = nn.Linear(hidden, width, bias=bias)  # W₂, b₂
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.widen(x)
+        bend = ACTIVATIONS[self.activation]
+        if self.activation == "swiglu":
+            gate, value = inner.chunk(2, dim=-1)
+            inner = bend(gate) * value
+        else:
+            inner = bend(inner)
+        out: Tensor = self.narrow(self.dropout(inner))
+        return out

@@ -1,0 +1,118 @@
+"""Multi-head attention: h attentions side by side, joined by W^O.
+
+| here | paper | shape |
+|---|---|---|
+| query, key, value parts of the projections | W^Q, W^K, W^V | (D, H · Dh) |
+| output | W^O | (H · Dh, D) |
+
+It knows no model; who watches its weights is the business of `taps`.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.errors import UsageError
+from regard.nn.attention import EVERYTHING, attend, for_every_head
+from regard.nn.cache import KVCache
+from regard.nn.masks import Keep
+from regard.nn.norms import RMSNorm
+from regard.nn.positions import Rotary
+from regard.nn.scoring import ScaledDot
+from regard.nn.taps import AttentionTap, Tap
+
+
+class MultiHeadAttention(nn.Module):
+    """Self-attention, or cross-attention over a `memory`.
+
+    The number of heads is free: heads × head_width need not equal the width. Fewer key-value heads than
+    heads give grouped-query attention.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int,
+        head_width: int,
+        key_value_heads: int | None = None,
+        cross: bool = False,
+        bias: bool = True,
+        rotary: Rotary | None = None,
+        normalise: bool = False,  # RMS-normalise queries and keys, so that scores cannot run away
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.heads, self.head_width, self.dropout = heads, head_width, dropout
+        self.key_value_heads = key_value_heads or heads
+        if self.heads % self.key_value_heads:
+            raise UsageError(f"{heads} heads cannot share {key_value_heads} key-value heads evenly.")
+        self.rotary = rotary
+        q_width, kv_width = heads * head_width, self.key_value_heads * head_width
+        # One matrix product for what shares its input: q, k and v of self-attention, k and v of cross-attention.
+        if cross:
+            self.query = nn.Linear(width, q_width, bias=bias)
+            self.key_value = nn.Linear(width, 2 * kv_width, bias=bias)
+        else:
+            self.query_key_value = nn.Linear(width, q_width + 2 * kv_width, bias=bias)
+        self.cross = cross
+        self.query_norm = RMSNorm(head_width, scale=False) if normalise else None
+        self.key_norm = RMSNorm(head_width, scale=False) if normalise else None
+        self.output = nn.Linear(q_width, width, bias=bias)
+        self.attention_tap = AttentionTap()
+        self.heads_tap = Tap()
+
+    def forward(
+        self,
+        x: Tensor,
+        keep: Keep = EVERYTHING,
+        *,
+        memory: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """x (B, T, D) → (B, T, D). `memory` (B, S, D) is what cross-attention looks at."""
+        q, k, v = self._cross(x, memory, cache) if self.cross else self._self(x, cache)
+        scorer = ScaledDot()
+        dropout = self.dropout if self.training else 0.0
+        weights = self.attention_tap(scorer, q, k, keep)
+        # None means that nobody changes the weights, and the fused kernel may keep them to itself.
+        if weights is None:
+            heads = attend(q, k, v, keep, scorer=scorer, dropout=dropout)
+        else:
+            heads = weights @ for_every_head(v, self.heads)
+        heads = self.heads_tap(heads)  # (B, H, T, Dh)
+        out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        return out
+
+    def _self(self, x: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
+        batch, tokens, _ = x.shape
+        joint = self.query_key_value(x).view(batch, tokens, -1, self.head_width).transpose(1, 2)
+        q, k, v = joint.split([self.heads, self.key_value_heads, self.key_value_heads], dim=1)
+        start = cache.length if cache is not None else 0
+        q, k = self._normalised(q, k)
+        if self.rotary is not None:
+            q, k = self.rotary(q, start), self.rotary(k, start)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v
+
+    def _cross(self, x: Tensor, memory: Tensor | None, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
+        q = self._split(self.query(x))
+        if cache is not None and cache.length:
+            return self._normalised(q)[0], *cache.read()
+        if memory is None:
+            raise UsageError("cross-attention needs a memory to look at, or a cache that holds one.")
+        k, v = self._split(self.key_value(memory)).chunk(2, dim=1)
+        q, k = self._normalised(q, k)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, T, H · Dh) → (B, H, T, Dh)."""
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
+
+    def _normalised(self, q: Tensor, k: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if self.query_norm is None or self.key_norm is None:
+            return q, k  # type: ignore[return-value]
+        return self.query_norm(q), None if k is None else self.key_norm(k)  # type: ignore[return-value]

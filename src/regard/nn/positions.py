@@ -1,0 +1,118 @@
+"""Where a token stands: sinusoidal, learned and rotary positions.
+
+| here | paper | meaning |
+|---|---|---|
+| position | pos | 0, 1, 2 … |
+| pair | i | which sine-cosine pair of the width |
+| base | 10000 | sets the longest wavelength |
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UsageError
+
+Layout = Literal["interleaved", "halves"]
+
+
+def sinusoids(length: int, width: int, *, layout: str = "interleaved", base: float = 10_000.0) -> Tensor:
+    """PE(pos, 2i) = sin(pos / base^(2i/D)), PE(pos, 2i+1) = cos(the same): (length, D).
+
+    `interleaved` is the paper's order, sine and cosine side by side. `halves` puts all sines first, as Marian
+    does.
+    """
+    if width % 2:
+        raise UsageError(f"sinusoidal positions need an even width, not {width}.")
+    # Computed in float64, so that the last digits do not depend on who computes them.
+    pair = torch.arange(0, width, 2, dtype=torch.float64)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * base ** (-pair / width)
+    waves = (angle.sin(), angle.cos())
+    table = torch.cat(waves, dim=-1) if layout == "halves" else torch.stack(waves, dim=-1).flatten(1)
+    return table.to(torch.get_default_dtype())
+
+
+class Sinusoidal(nn.Module):
+    """Adds fixed sinusoids; there is nothing to learn, and the table grows as longer texts come."""
+
+    table: Tensor
+
+    def __init__(self, width: int, *, layout: str = "interleaved", length: int = 256) -> None:
+        super().__init__()
+        self.layout = layout
+        self.register_buffer("table", sinusoids(length, width, layout=layout), persistent=False)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.shape[1]
+        if end > len(self.table):
+            longer = sinusoids(max(end, 2 * len(self.table)), x.shape[-1], layout=self.layout)
+            self.table = longer.to(self.table)
+        return x + self.table[start:end].to(x.dtype)
+
+
+class Learned(nn.Module):
+    """Adds a trained vector for each position, up to `length` of them."""
+
+    def __init__(self, width: int, *, length: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(length, width) * 0.02)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.shape[1]
+        if end > len(self.weight):
+            raise UsageError(
+                f"a text of {end} tokens is longer than the {len(self.weight)} positions this model has learned; "
+                f"shorten it or train with more `max_positions`."
+            )
+        return x + self.weight[start:end]
+
+
+class NoPositions(nn.Module):
+    """Adds nothing: the model cannot tell one order of its tokens from another, unless attention rotates."""
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        return x
+
+
+class Rotary(nn.Module):
+    """Turns each pair of a query or key by an angle that grows with its position (Su et al. 2021).
+
+    The dot product of a turned query and a turned key depends on their distance only.
+    """
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, head_width: int, *, base: float = 10_000.0, length: int = 256) -> None:
+        super().__init__()
+        if head_width % 2:
+            raise UsageError(f"rotary positions need an even head width, not {head_width}.")
+        self.base = base
+        for name, table in self._tables(length, head_width).items():
+            self.register_buffer(name, table, persistent=False)
+
+    def _tables(self, length: int, head_width: int) -> dict[str, Tensor]:
+        sine, cosine = sinusoids(length, head_width, layout="halves", base=self.base).chunk(2, dim=-1)
+        return {"sine": torch.cat((-sine, sine), dim=-1), "cosine": torch.cat((cosine, cosine), dim=-1)}
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """x (B, H, T, Dh), the first token at position `start`."""
+        end = start + x.shape[2]
+        if end > len(self.cosine):
+            for name, table in self._tables(max(end, 2 * len(self.cosine)), x.shape[-1]).items():
+                setattr(self, name, table.to(self.cosine))
+        first, second = x.chunk(2, dim=-1)
+        turned = torch.cat((second, first), dim=-1)
+        return x * self.cosine[start:end].to(x.dtype) + turned * self.sine[start:end].to(x.dtype)
+
+
+def make_positions(kind: str, width: int, *, layout: str, max_positions: int) -> nn.Module:
+    """What is added to the embeddings. Rotary positions are not added: attention applies them."""
+    if kind == "sinusoidal":
+        return Sinusoidal(width, layout=layout)
+    if kind == "learned":
+        return Learned(width, length=max_positions)
+    return NoPositions()
