@@ -1,0 +1,329 @@
+"""A model folder: `config.json`, `model.safetensors`, the tokenizer's files and a card, written and read.
+
+Folders that regard wrote carry a manifest and are verified on every read. Folders of other programs have
+none; they are read when they hold `config.json` and safetensors weights, whole or sharded. Weights in Python's
+pickle format are refused, because loading them can run code. The words of the card (`*.md`) may be edited by
+hand; every other file of the manifest must be as it was written.
+
+This module knows files and tensors, but no architecture: what a config means is decided by who asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from regard.checkpoint.atomic import COMMIT, content_of, locate, merge_into, staged_folder, storage_errors
+from regard.checkpoint.manifest import MANIFEST, Manifest, problems, read_manifest
+from regard.checkpoint.tensors import read_tensors, tensors_content
+from regard.errors import FolderError, UsageError
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # the list of shards of a model that is stored in several files
+TOKENIZER = "tokenizer.json"
+CARD = "README.md"
+
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
+_SHOWN = 5  # how many names an error lists before it says how many more there are
+_ATTEMPTS = 5  # how often a read starts again because a writer replaced the model meanwhile
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model as it lies on disk; `manifest` is None for folders of other programs."""
+
+    path: Path
+    config: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+    manifest: Manifest | None
+
+    def file(self, name: str) -> Path:
+        """Where a file of this model lies, for readers that want a path (a sentencepiece model)."""
+        found = locate(self.path, name)
+        if not found.is_file():
+            raise FolderError(f"{self.path} has no {name}. There: {_listing(self.path)}.")
+        return found
+
+    def text(self, name: str) -> str:
+        """A text file of this model, such as its tokenizer."""
+        found = self.file(name)
+        try:
+            return found.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise FolderError(f"{found} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+
+    def __repr__(self) -> str:
+        num = sum(tensor.numel() for tensor in self.tensors.values())
+        return f"ModelFolder({str(self.path)!r}, {len(self.tensors)} tensors, {num:,} numbers)"
+
+
+# --- Writing ------------------------------------------------------------------------------------------------
+
+
+def write_model(
+    path: Path,
+    *,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+    texts: Mapping[str, str | bytes],
+    force: bool = False,
+) -> None:
+    """Write a model into `path`, all of it or nothing; whatever else lies in the folder stays.
+
+    `texts` are the other files by name (`tokenizer.json`, `README.md`, a sentencepiece model as bytes). A
+    file that is already there is only replaced with `force`; then the old model stays valid until the new
+    one is.
+    """
+    path = Path(path)
+    contents = {CONFIG: content_of(_config_text(config)), WEIGHTS: tensors_content(tensors)}
+    for name, data in texts.items():
+        if name in (CONFIG, WEIGHTS, INDEX, MANIFEST) or name.startswith(".") or Path(name).name != name:
+            raise ValueError(f"{name!r} cannot be the name of an additional file of a model")
+        contents[name] = content_of(data)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file; a model is written into a folder. Choose another name.")
+    if not force:
+        _refuse_to_overwrite(path, [*contents, MANIFEST, INDEX])
+    num_bytes = sum(content.num_bytes for content in contents.values())
+    reassurance = f"The model that was in {path} is intact." if is_model_folder(path) else ""
+    with storage_errors(path, num_bytes, reassurance):
+        created = _make_folders(path)
+        try:
+            with staged_folder(path, contents) as staged:
+                merge_into(staged, path)
+        except BaseException:
+            for folder in reversed(created):
+                _remove_if_empty(folder)
+            raise
+
+
+def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A module's tensors as they are stored: tied weights once, under the first of their names."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[tuple[object, ...]] = set()
+    for name, tensor in module.state_dict().items():
+        memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.is_meta or tensor.numel() == 0 or memory not in seen:
+            found[name] = tensor
+        seen.add(memory)
+    return found
+
+
+def _config_text(config: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(config), indent=2, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the config of a model must be plain JSON: {error}") from error
+
+
+def _refuse_to_overwrite(path: Path, names: Iterable[str]) -> None:
+    taken = [name for name in names if locate(path, name).exists()]
+    if taken:
+        raise UsageError(
+            f"{path} already holds {_some(taken)}. Choose another folder, or replace the model with --force."
+        )
+
+
+def _make_folders(path: Path) -> list[Path]:
+    """Create `path` with its parents, and say which of them are new, outermost first."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+def read_model(path: Path) -> ModelFolder:
+    """Read and verify a model folder."""
+    return _steadily(Path(path), _read_model)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read only the config of a model folder; cheap, the weights are not touched."""
+    return _steadily(Path(path), lambda path: _read_config(path, _open_folder(path)))
+
+
+def is_model_folder(path: Path) -> bool:
+    """Whether there is a model in `path`, as far as the names of its files tell."""
+    return _has(path, CONFIG) and (_has(path, WEIGHTS) or _has(path, INDEX))
+
+
+def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Copy `tensors` into a module; names and shapes must fit exactly, otherwise nothing is changed.
+
+    Of tied weights the first name is expected, as `own_tensors` gives it.
+    """
+    expected = own_tensors(module)
+    wrong = []
+    if missing := [name for name in expected if name not in tensors]:
+        wrong.append(f"missing: {_some(missing)}")
+    if surplus := [name for name in tensors if name not in expected]:
+        wrong.append(f"surplus: {_some(surplus)}")
+    both = [name for name in expected if name in tensors]
+    if misshapen := [
+        f"{name} is {_shape(tensors[name])} instead of {_shape(expected[name])}"
+        for name in both
+        if tensors[name].shape != expected[name].shape
+    ]:
+        wrong.append(f"of another shape: {_some(misshapen)}")
+    if mistyped := [
+        f"{name} is {tensors[name].dtype} instead of {expected[name].dtype}"
+        for name in both
+        if tensors[name].is_floating_point() != expected[name].is_floating_point()
+    ]:
+        wrong.append(f"of another type: {_some(mistyped)}")
+    if wrong:
+        raise FolderError(
+            f"these weights do not fit a {type(module).__name__} with this config; {'; '.join(wrong)}. "
+            "Config and weights are not of the same model."
+        )
+    with torch.no_grad():
+        for name in both:
+            expected[name].copy_(tensors[name])
+
+
+def _steadily(path: Path, read: Callable[[Path], R]) -> R:
+    """Read again when it failed because a writer was replacing the model at that moment."""
+    for _ in range(_ATTEMPTS - 1):
+        before = _version(path)
+        try:
+            return read(path)
+        except FolderError:
+            if _version(path) == before:
+                raise
+    return read(path)
+
+
+def _version(path: Path) -> tuple[bytes, tuple[str, ...]]:
+    """What changes while a writer is at work: the valid manifest, and what is still to be moved."""
+    try:
+        manifest = locate(path, MANIFEST).read_bytes()
+    except OSError:
+        manifest = b""
+    return manifest, tuple(sorted(entry.name for entry in path.glob(f"{COMMIT}/*")))
+
+
+def _read_model(path: Path) -> ModelFolder:
+    manifest = _open_folder(path)
+    if manifest is not None:
+        _verify(path, manifest, [name for name in manifest.files if not name.endswith(".md")])
+    config = _read_config(path, manifest)
+    sharded = INDEX in manifest.files if manifest else not _has(path, WEIGHTS)
+    tensors = _read_shards(path) if sharded else read_tensors(locate(path, WEIGHTS))
+    return ModelFolder(path=path, config=config, tensors=tensors, manifest=manifest)
+
+
+def _open_folder(path: Path) -> Manifest | None:
+    """Check that `path` is a model folder, and return its manifest if it has one."""
+    try:
+        if not path.exists():
+            raise FolderError(f"there is no model folder {path}: the path does not exist.")
+        if not path.is_dir():
+            raise FolderError(f"{path} is a file; give the folder of a model, with {CONFIG} and {WEIGHTS} in it.")
+        manifest = read_manifest(locate(path, MANIFEST)) if _has(path, MANIFEST) else None
+        names = {name for name in (CONFIG, WEIGHTS, INDEX) if _has(path, name)}
+        if manifest is not None:
+            names = set(manifest.files)  # listed but absent is damage, and is reported as such
+        if CONFIG not in names or names.isdisjoint((WEIGHTS, INDEX)):
+            raise _not_a_model(path)
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return manifest
+
+
+def _not_a_model(path: Path) -> FolderError:
+    pickles = [name for name in _PICKLES if _has(path, name)]
+    if pickles and not _has(path, WEIGHTS) and not _has(path, INDEX):
+        return FolderError(
+            f"{path} holds its weights as {pickles[0]}, which is a Python pickle: loading one can run any "
+            "code, so regard never does. If you trust its source, convert it once with transformers: "
+            f'AutoModel.from_pretrained("{path}").save_pretrained("{path}-safe", safe_serialization=True), '
+            "with the model's own class in place of AutoModel, and load that folder."
+        )
+    checkpoints = sorted(path.glob(f"checkpoint-*/{MANIFEST}"))
+    unfinished = (
+        " It is a training run without a finished model: go on with `regard train … --resume`." if checkpoints else ""
+    )
+    return FolderError(
+        f"{path} is not a model folder: {CONFIG} and {WEIGHTS} are expected. There: {_listing(path)}.{unfinished}"
+    )
+
+
+def _verify(path: Path, manifest: Manifest, names: Iterable[str]) -> None:
+    found = problems(manifest, lambda name: locate(path, name), names)
+    if found:
+        raise FolderError(
+            f"the model in {path} is damaged: {'; '.join(found)}. Copy it again or write it again. "
+            f"If you changed it on purpose, delete {MANIFEST} and it is read without being verified."
+        )
+
+
+def _read_config(path: Path, manifest: Manifest | None) -> dict[str, Any]:
+    if manifest is not None:
+        _verify(path, manifest, [CONFIG])
+    return _read_object(locate(path, CONFIG))
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FolderError(f"{path} is not JSON ({error}). Copy or download it again.") from None
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if not isinstance(values, dict):
+        raise FolderError(f"{path} must hold a JSON object with the settings, not a {type(values).__name__}.")
+    return values
+
+
+def _read_shards(path: Path) -> dict[str, torch.Tensor]:
+    index = locate(path, INDEX)
+    shards = _read_object(index).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
+        raise FolderError(f"{index} has no usable weight_map (tensor name → file). Download it again.")
+    if foreign := [shard for shard in shards.values() if Path(shard).name != shard]:
+        raise FolderError(f"{index} names files outside the folder: {_some(sorted(set(foreign)))}.")
+    names = sorted(set(shards.values()))
+    if missing := [name for name in names if not _has(path, name)]:
+        raise FolderError(f"{path} lacks {_some(missing)}, which {INDEX} names. Download them again.")
+    tensors: dict[str, torch.Tensor] = {}
+    for name in names:
+        shard = read_tensors(locate(path, name))
+        tensors.update((key, tensor) for key, tensor in shard.items() if shards.get(key) == name)
+    if lost := [key for key in shards if key not in tensors]:
+        raise FolderError(f"{path} lacks the tensors {_some(lost)}, which {INDEX} names. Download it again.")
+    return tensors
+
+
+def _has(path: Path, name: str) -> bool:
+    return locate(path, name).is_file()
+
+
+def _listing(path: Path) -> str:
+    names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in path.iterdir())
+    return _some(names) if names else "nothing, it is empty"
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return "×".join(map(str, tensor.shape)) or "a single number"

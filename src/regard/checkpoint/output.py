@@ -1,0 +1,122 @@
+"""The folder a training writes to: may it be used, and if it must be replaced, what of it is ours.
+
+Asked before any work begins, so that an hour of training never ends at a folder that cannot be written.
+`--force` removes only what regard is known to have written; a folder that shows no sign of regard is never
+touched. It knows names and manifests, and nothing of what is trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from regard.checkpoint.atomic import (
+    COMMIT,
+    content_of,
+    finish_merge,
+    is_temporary,
+    remove,
+    storage_errors,
+    sweep,
+    temporary_name,
+    write_synced,
+)
+from regard.checkpoint.manifest import MANIFEST, read_manifest
+from regard.errors import FolderError, UsageError
+
+MARKER = ".regard-run"  # says that this folder was made for a run, before its first checkpoint exists
+RUN_FILES = ("metrics.jsonl", "report.html")  # what a run leaves beside its model and checkpoints
+
+_MARKER_TEXT = "This folder belongs to a training run of regard; `regard train --force` may replace its files.\n"
+_SHOWN = 5
+
+
+def prepare_output(path: Path, *, resume: bool, force: bool) -> None:
+    """Make `path` ready for a run, or say why it cannot be used.
+
+    A new or empty folder is created and tried out by writing to it. One that holds anything needs `resume`
+    (go on in it) or `force` (remove what an earlier run wrote); both are refused for folders that are not
+    regard's.
+    """
+    path = Path(path)
+    if resume and force:
+        raise UsageError("--resume goes on with a run and --force replaces it: give one of the two.")
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"--out {path} is a file; give the name of a folder.")
+    with storage_errors(path, len(_MARKER_TEXT)):
+        path.mkdir(parents=True, exist_ok=True)
+        sweep(path)
+        present = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry.name))
+        if set(present) - {MARKER}:
+            _check_use(path, present, resume=resume, force=force)
+        _try_writing(path)
+        if force:
+            _remove_run(path)
+
+
+def looks_like_ours(path: Path) -> bool:
+    """Whether regard wrote into this folder: a run's marker, a model's manifest, or a checkpoint's."""
+    signs = (path / MARKER, path / MANIFEST, path / COMMIT / MANIFEST)
+    return any(sign.is_file() for sign in signs) or bool(_own_checkpoints(path))
+
+
+def _check_use(path: Path, present: list[str], *, resume: bool, force: bool) -> None:
+    rest = len(present) - _SHOWN
+    there = ", ".join(present[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    ours = looks_like_ours(path)
+    if ours and not resume and not force:
+        raise UsageError(
+            f"--out {path} already holds a run ({there}). Go on with it: --resume. "
+            "Replace it: --force. Or choose another folder."
+        )
+    if not ours and not resume and not force:
+        raise UsageError(
+            f"--out {path} is not empty and was not written by regard ({there}). Choose another folder: "
+            "--resume and --force work only on folders of regard."
+        )
+    if not ours:
+        flag, verb = ("--resume", "continued") if resume else ("--force", "replaced")
+        raise UsageError(
+            f"--out {path} is not {verb} by {flag}: nothing in it shows that regard wrote it ({there}), so "
+            "these are somebody's files. Choose another folder."
+        )
+
+
+def _try_writing(path: Path) -> None:
+    """Write, sync and remove a file, then leave the marker: permissions alone do not tell the whole truth."""
+    trial = path / temporary_name()
+    try:
+        write_synced(trial, content_of(_MARKER_TEXT))
+        trial.replace(path / MARKER)
+    finally:
+        remove(trial)
+
+
+def _remove_run(path: Path) -> None:
+    """Remove what an earlier run wrote, and nothing else.
+
+    Checkpoints go first, then the model: a kill in between leaves a loadable model or a folder that --force
+    can replace again, and never checkpoints that a later --resume would mistake for the new run's.
+    """
+    for checkpoint in _own_checkpoints(path):
+        discarded = path / temporary_name()
+        checkpoint.rename(discarded)
+        remove(discarded)
+    for name in RUN_FILES:
+        (path / name).unlink(missing_ok=True)
+    with contextlib.suppress(FolderError):  # a damaged commit is removed below as it is
+        finish_merge(path)
+    remove(path / COMMIT)
+    with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest claims no files
+        for name in read_manifest(path / MANIFEST).files:
+            (path / name).unlink(missing_ok=True)
+    (path / MANIFEST).unlink(missing_ok=True)
+
+
+def _own_checkpoints(path: Path) -> list[Path]:
+    """Checkpoint folders with a manifest of ours; other programs also call theirs checkpoint-<step>."""
+    return [
+        manifest.parent
+        for manifest in sorted(path.glob(f"checkpoint-*/{MANIFEST}"))
+        if not manifest.parent.is_symlink()
+    ]
