@@ -182,7 +182,8 @@ def offences(tree: ast.AST, *, may_print: bool = False) -> Iterator[tuple[int, s
                 yield node.lineno, f"imports from {node.module}: loading may run code"
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            if called in PICKLING_CALLS or any(k.arg == "allow_pickle" for k in node.keywords):
+            unsafe = any(k.arg == "allow_pickle" and ast.unparse(k.value) != "False" for k in node.keywords)
+            if unsafe or called in PICKLING_CALLS:
                 yield node.lineno, f"{called} pickles"
             if called == "print" and not may_print:
                 yield node.lineno, "prints: a library returns, the command line prints"
@@ -238,7 +239,7 @@ def test_the_checker_finds(code: str) -> None:
         "open(p, 'rb')", "open(p, encoding='utf-8')", "p.open('wb')", "p.open(mode='rb')", "gzip.open(p)",
         "p.read_text(encoding='utf-8')", "p.read_text('utf-8')", "p.write_text(t, encoding='utf-8')",
         "gzip.open(p, 'rt', encoding='utf-8')", "os.open(p, flags)", "safetensors.torch.load(p)",
-        "p.read_bytes()", "np.load(p)", "import pickletools_of_ours",
+        "p.read_bytes()", "np.load(p)", "np.save(p, a, allow_pickle=False)", "import pickletools_of_ours",
     ],
 )  # fmt: skip
 def test_the_checker_allows(code: str) -> None:
