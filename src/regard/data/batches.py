@@ -154,13 +154,14 @@ def _pools(sizes: Array, generator: np.random.Generator, pool_tokens: int) -> li
 
 
 def _sorted_by_length(sizes: Array, pool: Array) -> Array:
-    """By the last column, and within equal values by the first, up and down in turn.
+    """By the longer of the two lengths, and where that is equal by their difference, up and down in turn.
 
-    Turning round keeps neighbours alike in both columns: (5, 9) is followed by (6, 9), not by (6, 1).
+    Turning round keeps neighbours alike in both lengths, so that little is padded on either side.
     """
     first, last = sizes[pool, 0], sizes[pool, -1]
-    turned = np.where(last % 2 == 0, first, -first)
-    return pool[np.lexsort((turned, last))]
+    longer, difference = np.maximum(first, last), first - last
+    turned = np.where(longer % 2 == 0, difference, -difference)
+    return pool[np.lexsort((turned, longer))]
 
 
 def _cut(sizes: Array, order: Array, max_tokens: int) -> list[list[int]]:
