@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -30,10 +30,31 @@ from regard.nn.feed_forward import Activation, FeedForward
 from regard.nn.masks import Keep
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.norms import NormKind, make_norm
-from regard.nn.positions import Layout, Rotary, make_positions
+from regard.nn.positions import Layout, PositionKind, Rotary, make_positions
 from regard.nn.taps import Tap
 
 Architecture = Literal["encoder-decoder", "encoder-only", "decoder-only"]
+
+# Settings that count something, and settings that are one of a few words.
+_COUNTS = (
+    "vocab_size",
+    "source_vocab_size",
+    "encoder_layers",
+    "decoder_layers",
+    "width",
+    "hidden",
+    "heads",
+    "head_width",
+    "max_positions",
+)
+_CHOICES = {
+    "architecture": Architecture,
+    "positions": PositionKind,
+    "position_layout": Layout,
+    "norm": NormKind,
+    "norm_placement": Placement,
+    "activation": Activation,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +69,7 @@ class TransformerConfig:
     heads: int = 8  # attention heads in each attention
     head_width: int = 64  # length of a head's queries, keys and values
     heads_at: Mapping[str, int] = field(default_factory=dict)  # other head counts, by address: {"decoder.2.cross": 3}
-    positions: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"  # how order is told
+    positions: PositionKind = "sinusoidal"  # how order is told
     position_layout: Layout = "interleaved"  # order of sines and cosines
     max_positions: int = 512  # longest text, for learned positions
     norm: NormKind = "layer"  # LayerNorm or RMSNorm
@@ -66,23 +87,21 @@ class TransformerConfig:
     hidden_dropout: float = 0.0  # share of the feed-forward's inner values set to zero in training
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "encoder_layers",
-            "decoder_layers",
-            "width",
-            "hidden",
-            "heads",
-            "head_width",
-        ):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        for name in _COUNTS:
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise UsageError(f"{name} must be at least 1, not {count}.")
         for name in ("dropout", "attention_dropout", "hidden_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}.")
-        if self.architecture not in ("encoder-decoder", "encoder-only", "decoder-only"):
-            allowed = ("encoder-decoder", "encoder-only", "decoder-only")
-            raise unknown("architecture", self.architecture, allowed)
+        for name, kind in _CHOICES.items():
+            if getattr(self, name) not in get_args(kind):
+                raise unknown(name, str(getattr(self, name)), get_args(kind))
+        for address, heads in self.heads_at.items():
+            if address not in self.attentions:
+                raise unknown("address in heads_at", address, self.attentions)
+            if heads < 1:
+                raise UsageError(f"heads_at must leave at least 1 head at {address}, not {heads}.")
 
     @property
     def has_encoder(self) -> bool:
@@ -91,6 +110,14 @@ class TransformerConfig:
     @property
     def has_decoder(self) -> bool:
         return self.architecture != "encoder-only"
+
+    @property
+    def attentions(self) -> tuple[str, ...]:
+        """The address of every attention, in the order in which they run."""
+        encoder = [f"encoder.{i}.self" for i in range(self.encoder_layers)] if self.has_encoder else []
+        kinds = ("self", "cross") if self.has_encoder else ("self",)
+        decoder = [f"decoder.{i}.{kind}" for i in range(self.decoder_layers) for kind in kinds]
+        return (*encoder, *(decoder if self.has_decoder else []))
 
 
 MODERN = {

@@ -35,7 +35,8 @@ def dropout(x: Tensor, share: float) -> Tensor:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling() or x.requires_grad is False:
         return F.dropout(x, share)
-    return _ByteDropout.apply(x, round(share * 256))  # type: ignore[no-any-return, no-untyped-call]
+    threshold = min(round(share * 256), 255)  # something must stay, or there is nothing to scale up
+    return _ByteDropout.apply(x, threshold)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Dropout(nn.Module):

@@ -7,6 +7,7 @@ This is the only module that builds masks.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -70,10 +71,16 @@ class Keep:
         """The same keep for some rows of the batch, in the order given."""
         return Keep(
             is_causal=self.is_causal,
-            lengths=None if self.lengths is None else self.lengths[rows],
+            lengths=self.lengths if self.lengths is None or len(self.lengths) == 1 else self.lengths[rows],
             window=self.window,
             mask=self.mask if self.mask is None or self.mask.shape[0] == 1 else self.mask[rows],
         )
+
+    def select_heads(self, heads: Tensor) -> Keep:
+        """The same keep for some of the heads; only an explicit mask can tell heads apart."""
+        if self.mask is None or self.mask.shape[1] == 1:
+            return self
+        return dataclasses.replace(self, mask=self.mask[:, heads])
 
 
 def everything() -> Keep:

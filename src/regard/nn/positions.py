@@ -9,14 +9,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError
+from regard.errors import UsageError, unknown
 
 Layout = Literal["interleaved", "halves"]
+PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
+LAYOUTS, POSITION_KINDS = get_args(Layout), get_args(PositionKind)
 
 
 def sinusoids(length: int, width: int, *, layout: str = "interleaved", base: float = 10_000.0) -> Tensor:
@@ -25,6 +27,8 @@ def sinusoids(length: int, width: int, *, layout: str = "interleaved", base: flo
     `interleaved` is the paper's order, sine and cosine side by side. `halves` puts all sines first, as Marian
     does.
     """
+    if layout not in LAYOUTS:
+        raise unknown("layout of sinusoids", layout, LAYOUTS)
     if width % 2:
         raise UsageError(f"sinusoidal positions need an even width, not {width}.")
     # Computed in float64, so that the last digits do not depend on who computes them.
@@ -115,4 +119,6 @@ def make_positions(kind: str, width: int, *, layout: str, max_positions: int) ->
         return Sinusoidal(width, layout=layout)
     if kind == "learned":
         return Learned(width, length=max_positions)
+    if kind not in POSITION_KINDS:
+        raise unknown("kind of positions", kind, POSITION_KINDS)
     return NoPositions()

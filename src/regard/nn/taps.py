@@ -95,21 +95,32 @@ class ScoreRecipe:
         rows: int | slice | Sequence[int] | None = None,
     ) -> Tensor:
         """The weights that were asked for, and no others: (B, H, T, S), before dropout."""
-        one = slice(batch, batch + 1) if isinstance(batch, int) else batch
-        q, k = self.q[one], self.k[one]
-        keep = self.keep.select(torch.arange(len(self.q), device=q.device)[one])
+        texts, num_heads, num_rows = self.q.shape[:3]
+        one = _picked(batch, texts)
+        q, k, keep = self.q[one], self.k[one], self.keep.select(one)
         if heads is not None:
-            chosen = [heads] if isinstance(heads, int) else list(heads)
-            group = self.q.shape[1] // self.k.shape[1]
-            q, k = q[:, chosen], k[:, [head // group for head in chosen]]
+            chosen = _picked(heads, num_heads)
+            q, k = q[:, chosen], k[:, chosen // (num_heads // self.k.shape[1])]
+            keep = keep.select_heads(chosen)
         if rows is None:
             return attention_weights(q, k, keep, scorer=self.scorer)
         # A causal keep counts from the last key: rows are picked from the dense mask, which knows all positions.
-        picked = torch.arange(self.q.shape[2])[[rows] if isinstance(rows, int) else rows]
-        kept = keep.dense(self.q.shape[2], self.k.shape[2], q.device)
+        asked = _picked(rows, num_rows)
+        kept = keep.dense(num_rows, self.k.shape[2], q.device)
         if kept.shape[2] != 1:
-            kept = kept[:, :, picked]
-        return attention_weights(q[:, :, picked], k, Keep(mask=kept), scorer=self.scorer)
+            kept = kept[:, :, asked]
+        return attention_weights(q[:, :, asked], k, Keep(mask=kept), scorer=self.scorer)
+
+
+def _picked(which: int | slice | Sequence[int], count: int) -> Tensor:
+    """The chosen ones of `count` things, as non-negative numbers; -1 is the last."""
+    everything = torch.arange(count)
+    if isinstance(which, slice):
+        return everything[which]
+    chosen = [which] if isinstance(which, int) else list(which)
+    if any(not -count <= one < count for one in chosen):
+        raise UsageError(f"{chosen} asks for something that is not there: there are {count}, numbered from 0.")
+    return everything[chosen]
 
 
 @dataclass
@@ -130,8 +141,7 @@ class Trace:
         return None
 
     def __getitem__(self, address: str) -> ScoreRecipe:
-        if not self.recipes:
-            raise UsageError("nothing was captured: run the model inside the `with capture(model)` block.")
+        self._check_captured()
         if address not in self.recipes:
             raise unknown("address", address, self.recipes)
         return self.recipes[address]
@@ -156,12 +166,17 @@ class Trace:
 
         This is the shape that other tools of the field expect; it costs tokens².
         """
+        self._check_captured()
         stack, _, which = kind.partition(".")
         found = [r for a, r in self.recipes.items() if a.startswith(f"{stack}.") and a.endswith(f".{which}")]
         if not found:
             kinds = {f"{a.split('.')[0]}.{a.split('.')[-1]}" for a in self.recipes}
             raise unknown("kind of attention", kind, kinds)
         return tuple(recipe.weights() for recipe in found)
+
+    def _check_captured(self) -> None:
+        if not self.recipes:
+            raise UsageError("nothing was captured: run the model inside the `with capture(model)` block.")
 
     def _tokens(self, stream: str, batch: int, count: int) -> list[str]:
         rows = self.tokens.get(stream)
@@ -208,11 +223,11 @@ def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watching(watcher: _Watcher) -> Iterator[None]:
-    token = _watchers.set((*_watchers.get(), watcher))
+    _watchers.set((*_watchers.get(), watcher))
     try:
         yield
-    finally:
-        _watchers.reset(token)
+    finally:  # only this watcher goes, so that blocks may end in any order
+        _watchers.set(tuple(other for other in _watchers.get() if other is not watcher))
 
 
 SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_tap": "", "tap": ""}
