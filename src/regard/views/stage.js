@@ -1,0 +1,106 @@
+/**
+ * A window onto a drawing that may be larger than the screen: a canvas that stays put while its space scrolls.
+ *
+ * Whatever is drawn must offer layout, paint and hit (see heatmap.js and lines.js). Knows no attention.
+ */
+
+import { el } from "./dom.js";
+import { CanvasPen, SvgPen } from "./pens.js";
+
+export class Stage {
+  constructor({ label, onPoint, onPick }) {
+    this.canvas = el("canvas", { class: "stage-canvas" });
+    this.space = el("div", { class: "stage-space" }, this.canvas);
+    this.element = el("div", { class: "stage", tabindex: 0, role: "group", "aria-label": label }, this.space);
+    this.context = this.canvas.getContext("2d");
+    this.drawing = null;
+    this.waiting = false;
+    this.element.addEventListener("scroll", () => this.repaint());
+    this.canvas.addEventListener("pointermove", (event) => onPoint(this.at(event)));
+    this.canvas.addEventListener("pointerleave", () => onPoint(null));
+    this.canvas.addEventListener("click", (event) => onPick(this.at(event)));
+    new ResizeObserver(() => this.arrange()).observe(this.element.ownerDocument.body);
+    new ResizeObserver((entries) => {
+      if (Math.abs(entries[0].contentRect.width - (this.knownWidth ?? 0)) > 1) this.arrange();
+    }).observe(this.element);
+  }
+
+  /** Show `picture` as `drawing` draws it. */
+  show(drawing, picture, zoom) {
+    Object.assign(this, { drawing, picture, zoom });
+    this.arrange();
+  }
+
+  /** Change the picture without measuring anew: for hovering and such. */
+  update(changes) {
+    Object.assign(this.picture, changes);
+    this.repaint();
+  }
+
+  arrange() {
+    const width = this.element.clientWidth;
+    if (!this.drawing || width < 60) return;
+    this.knownWidth = width;
+    const tallest = Math.max(340, Math.min(820, globalThis.innerHeight * 0.74));
+    const geometry = this.drawing.layout(this.picture, { width, height: tallest }, this.zoom);
+    this.geometry = geometry;
+    this.space.style.width = `${geometry.width}px`;
+    this.space.style.height = `${geometry.height}px`;
+    this.element.style.height = `${Math.ceil(Math.min(geometry.height, tallest)) + (geometry.width > width ? 14 : 0)}px`;
+    this.repaint();
+  }
+
+  repaint() {
+    if (this.waiting || !this.geometry) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.paint();
+    });
+  }
+
+  paint() {
+    const { element, canvas, context, geometry } = this;
+    const width = Math.max(1, Math.min(element.clientWidth, Math.ceil(geometry.width)));
+    const height = Math.max(1, Math.min(element.clientHeight, Math.ceil(geometry.height)));
+    const dots = globalThis.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {
+      canvas.width = Math.round(width * dots);
+      canvas.height = Math.round(height * dots);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    context.setTransform(dots, 0, 0, dots, 0, 0);
+    context.clearRect(0, 0, width, height);
+    this.drawing.paint(new CanvasPen(context), this.picture, geometry, this.view());
+  }
+
+  view() {
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = this.element;
+    return { left: scrollLeft, top: scrollTop, width: clientWidth, height: clientHeight };
+  }
+
+  /** Scroll so that a cell of a heat map is in the window. */
+  reveal({ down, across }) {
+    const { element, geometry } = this;
+    const { cell, left, top } = geometry;
+    const into = (from, start, room) => Math.max(start + cell - room, Math.min(from, start));
+    element.scrollTop = into(element.scrollTop, down * cell, element.clientHeight - top);
+    element.scrollLeft = into(element.scrollLeft, across * cell, element.clientWidth - left);
+  }
+
+  at(event) {
+    if (!this.geometry) return null;
+    const box = this.canvas.getBoundingClientRect();
+    return this.drawing.hit(this.picture, this.geometry, this.view(), event.clientX - box.left, event.clientY - box.top);
+  }
+
+  /** The whole drawing, scrolled-away parts too, as the text of an SVG file. */
+  toSvg(title) {
+    const { geometry, picture } = this;
+    const pen = new SvgPen(geometry.width, geometry.height, title, picture.theme.paper);
+    const everything = { left: 0, top: 0, width: geometry.width, height: geometry.height };
+    this.drawing.paint(pen, { ...picture, hover: null }, geometry, everything);
+    return pen.toString();
+  }
+}
