@@ -60,8 +60,8 @@ def token_batches(
     rows × (longest source + longest target). A row that is over the limit alone is a batch of its own.
 
     The examples are shuffled and dealt into pools of about `pool_batches` batches; each pool is sorted by
-    length (ties stay shuffled) and cut; the batches are shuffled. So rows in a batch are of like length, and
-    their company changes from epoch to epoch. Each index occurs exactly once.
+    length (ties stay shuffled) and cut, the first batch at a random size; the batches are shuffled. So rows
+    in a batch are of like length, and their company changes from epoch to epoch. Each index occurs once.
 
     With `world_size` processes, each gets every world_size-th batch, all the same number: where the batches
     do not divide evenly, the first few are given out a second time.
@@ -76,7 +76,9 @@ def token_batches(
     batches: list[list[int]] = []
     pools = _pools(sizes, generator, max_tokens * pool_batches) if shuffle else [np.arange(len(sizes))]
     for pool in pools:
-        batches.extend(_cut(sizes, _sorted_by_length(sizes, pool), max_tokens))
+        # A first batch of half to full size shifts all cuts after it: neighbours part in another epoch.
+        first_tokens = int(generator.integers(max_tokens // 2, max_tokens + 1)) if shuffle else max_tokens
+        batches.extend(_cut(sizes, _sorted_by_length(sizes, pool), max_tokens, first_tokens))
     if shuffle:
         batches = [batches[place] for place in generator.permutation(len(batches))]
     return _share_of_rank(batches, rank, world_size)
@@ -149,7 +151,7 @@ def _check(*, max_tokens: int, pool_batches: int, rank: int, world_size: int) ->
 def _pools(sizes: Array, generator: np.random.Generator, pool_tokens: int) -> list[Array]:
     """The examples in random order, cut into equal pools of about `pool_tokens` tokens."""
     shuffled = generator.permutation(len(sizes))
-    number = max(1, round(int(sizes.sum()) / pool_tokens))
+    number = min(len(sizes), max(1, round(int(sizes.sum()) / pool_tokens)))
     return np.array_split(shuffled, number)
 
 
@@ -164,17 +166,19 @@ def _sorted_by_length(sizes: Array, pool: Array) -> Array:
     return pool[np.lexsort((turned, longer))]
 
 
-def _cut(sizes: Array, order: Array, max_tokens: int) -> list[list[int]]:
+def _cut(sizes: Array, order: Array, max_tokens: int, first_tokens: int) -> list[list[int]]:
     batches: list[list[int]] = []
     batch: list[int] = []
     longest_first = longest_last = 0
+    limit = first_tokens
     paired = sizes.shape[1] == 2
     for index, (first, last) in zip(order.tolist(), sizes[order][:, [0, -1]].tolist(), strict=True):
         reach_first, reach_last = max(longest_first, first), max(longest_last, last)
         width = reach_first + reach_last if paired else reach_last
-        if batch and (len(batch) + 1) * width > max_tokens:
+        if batch and (len(batch) + 1) * width > limit:
             batches.append(batch)
             batch = []
+            limit = max_tokens
             reach_first, reach_last = first, last
         batch.append(index)
         longest_first, longest_last = reach_first, reach_last

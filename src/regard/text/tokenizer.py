@@ -252,6 +252,13 @@ class Tokenizer:
             raise FolderError(
                 f"{path} is damaged or not a tokenizer ({problem}). Restore it from where the model came."
             ) from problem
+        needed = getattr(backend.model, "unk_token", None)
+        cannot_do_without = isinstance(backend.model, (models.WordLevel, models.WordPiece))
+        if (needed or cannot_do_without) and backend.model.token_to_id(needed or "") is None:
+            raise FolderError(
+                f"{path} is damaged: its unknown symbol {needed!r} is not in its vocabulary. Restore it from "
+                "where the model came."
+            )
         return cls(backend, symbols if symbols is not None else _recognise_symbols(backend))
 
     @classmethod

@@ -1,0 +1,61 @@
+"""BLEU and chrF: hand-worked numbers and sacreBLEU's own functions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import sacrebleu
+
+from regard.errors import UsageError
+from regard.metrics.translation import Score, bleu, chrf
+
+HYPOTHESES = ["The cat sleeps on the mat .", "He did not cross the street.", "A red house!"]
+REFERENCES = ["The cat is sleeping on the mat.", "He didn't cross the street.", "A red house!"]
+
+
+def test_bleu_by_hand() -> None:
+    # 6 words against 6: 5 of 6 words match, 4 of 5 pairs, 3 of 4 triples, 2 of 3 fours; equal length.
+    score = bleu(["a b c d e f"], ["a b c d e g"], tokenize="none")
+    assert score.value == pytest.approx(100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25)
+    # Two words too few of six: the brevity penalty alone.
+    assert bleu(["a b c d"], ["a b c d e f"], tokenize="none").value == pytest.approx(100 * math.exp(-0.5))
+
+
+def test_scores_are_those_of_sacrebleu() -> None:
+    assert bleu(HYPOTHESES, REFERENCES).value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    lowered = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], lowercase=True, tokenize="intl").score
+    assert bleu(HYPOTHESES, REFERENCES, tokenize="intl", lowercase=True).value == lowered
+    assert chrf(HYPOTHESES, REFERENCES).value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+
+
+def test_perfect_and_nothing() -> None:
+    assert bleu(REFERENCES, REFERENCES).value == pytest.approx(100)
+    assert chrf(REFERENCES, REFERENCES).value == pytest.approx(100)
+    assert bleu(["", "", ""], REFERENCES).value == 0
+    assert chrf(["", "", ""], REFERENCES).value == 0
+
+
+def test_repr_shows_name_value_and_signature() -> None:
+    shown = repr(bleu(HYPOTHESES, REFERENCES))
+    assert shown.startswith("BLEU ")
+    assert "(nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in shown
+    assert "case:lc" in bleu(HYPOTHESES, REFERENCES, lowercase=True).signature
+    assert "nc:6|nw:0" in chrf(HYPOTHESES, REFERENCES).signature
+    assert repr(Score("BLEU", 34.2071, "nrefs:1")) == "BLEU 34.21 (nrefs:1)"
+
+
+@pytest.mark.parametrize("metric", [bleu, chrf])
+def test_wrong_requests_are_refused(metric: object) -> None:
+    assert callable(metric)
+    with pytest.raises(UsageError, match="2 hypotheses and 3 references"):
+        metric(HYPOTHESES[:2], REFERENCES)
+    with pytest.raises(UsageError, match="no hypotheses"):
+        metric([], [])
+    with pytest.raises(UsageError, match="references must be a list"):
+        metric(["a"], "a")
+
+
+def test_unknown_bleu_tokenizer() -> None:
+    with pytest.raises(UsageError, match=r"unknown BLEU tokenizer '13b'.*Did you mean '13a'"):
+        bleu(HYPOTHESES, REFERENCES, tokenize="13b")
