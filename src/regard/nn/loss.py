@@ -50,8 +50,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_bias += grad.sum(dim=0)
         ctx.rows = rows
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        smooth, plain = smooth / rows, plain / rows
         ctx.mark_non_differentiable(plain)
-        return smooth / rows, plain / rows
+        return smooth, plain
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,0 +1,108 @@
+"""The feed-forward network beside its formula, one activation after the other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.errors import UsageError
+from regard.nn.feed_forward import ACTIVATIONS, FeedForward
+
+D, HIDDEN = 7, 29
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def randomised(activation: str, *, bias: bool = True) -> FeedForward:
+    torch.manual_seed(1)
+    network = FeedForward(D, hidden=HIDDEN, activation=activation, bias=bias).double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_()
+    return network
+
+
+def test_m121_four_times_wider_and_back() -> None:
+    network = FeedForward(D, hidden=4 * D)
+    assert network.widen.weight.shape == (4 * D, D)
+    assert network.narrow.weight.shape == (D, 4 * D)
+
+
+def test_m121_it_is_max_of_zero_and_xw_plus_b(x: Tensor) -> None:
+    network = randomised("relu")
+    W1, b1 = network.widen.weight.T, network.widen.bias
+    W2, b2 = network.narrow.weight.T, network.narrow.bias
+    expected = torch.maximum(torch.zeros(1, dtype=x.dtype), x @ W1 + b1) @ W2 + b2
+    torch.testing.assert_close(network(x), expected, atol=1e-12, rtol=0)
+
+
+def by_hand(name: str, value: float) -> float:
+    if name == "relu":
+        return max(0.0, value)
+    if name == "relu2":
+        return max(0.0, value) ** 2
+    if name == "gelu":
+        return value * 0.5 * (1 + math.erf(value / math.sqrt(2)))
+    return value / (1 + math.exp(-value))  # silu
+
+
+@pytest.mark.parametrize("name", ["relu", "relu2", "gelu", "silu"])
+def test_activations_by_hand(name: str) -> None:
+    values = [-3.0, -0.7, 0.0, 0.4, 2.0]
+    bent = ACTIVATIONS[name](torch.tensor(values, dtype=torch.float64))
+    assert bent.tolist() == pytest.approx([by_hand(name, value) for value in values], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["relu", "relu2", "gelu", "silu"])
+def test_the_activation_stands_between_the_two_products(name: str, x: Tensor) -> None:
+    network = randomised(name, bias=False)
+    inner = (x @ network.widen.weight.T).detach().apply_(lambda value: by_hand(name, value))
+    torch.testing.assert_close(network(x), inner @ network.narrow.weight.T, atol=1e-10, rtol=0)
+
+
+def test_swiglu_gates_one_half_with_the_other(x: Tensor) -> None:
+    network = randomised("swiglu")
+    assert network.widen.weight.shape == (2 * HIDDEN, D)
+    both = x @ network.widen.weight.T + network.widen.bias
+    gate, value = both[..., :HIDDEN], both[..., HIDDEN:]
+    inner = gate / (1 + (-gate).exp()) * value
+    expected = inner @ network.narrow.weight.T + network.narrow.bias
+    torch.testing.assert_close(network(x), expected, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_m122_permuting_positions_permutes_outputs(activation: str, x: Tensor) -> None:
+    network = randomised(activation)
+    order = torch.tensor([3, 0, 4, 1, 2])
+    torch.testing.assert_close(network(x)[:, order], network(x[:, order]), atol=1e-12, rtol=0)
+
+
+def test_m122_permuting_positions_permutes_outputs_exactly() -> None:
+    """In whole numbers no sum rounds, so that equal means equal."""
+    torch.manual_seed(2)
+    network = FeedForward(D, hidden=HIDDEN)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randint(-3, 4, parameter.shape))
+    x = torch.randint(-5, 6, (2, 5, D)).float()
+    order = torch.tensor([3, 0, 4, 1, 2])
+    assert torch.equal(network(x)[:, order], network(x[:, order]))
+
+
+def test_dropout_of_the_inner_values_only_in_training(x: Tensor) -> None:
+    network = FeedForward(D, hidden=HIDDEN, dropout=0.5).double()
+    torch.manual_seed(3)
+    assert not torch.equal(network(x), network(x))
+    network.eval()
+    assert torch.equal(network(x), network(x))
+
+
+def test_an_unknown_activation_suggests() -> None:
+    with pytest.raises(UsageError, match=r"unknown activation 'swigl'.*Did you mean 'swiglu'"):
+        FeedForward(D, hidden=HIDDEN, activation="swigl")

@@ -1,0 +1,143 @@
+"""Keeps: every combination with `&` beside a loop over all positions."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.errors import UsageError
+from regard.nn import masks
+from regard.nn.attention import attend
+from regard.nn.masks import Keep
+
+B, H = 2, 3
+
+
+def parts(queries: int, keys: int, *, size: int, real: tuple[int, int], seed: int) -> dict[str, Keep]:
+    mask = torch.rand(B, H, queries, keys, generator=torch.Generator().manual_seed(seed)) > 0.3
+    return {
+        "causal": masks.causal(),
+        "lengths": masks.lengths(torch.tensor(real)),
+        "window": masks.window(size),
+        "dense": masks.dense(mask),
+        "everything": masks.everything(),
+    }
+
+
+def brute_force(
+    names: tuple[str, ...], queries: int, keys: int, *, size: int, real: tuple[int, int], mask: Tensor
+) -> Tensor:
+    """One decision at a time, in words."""
+    out = torch.zeros(B, H, queries, keys, dtype=torch.bool)
+    for b, h, t, s in itertools.product(range(B), range(H), range(queries), range(keys)):
+        position = keys - queries + t
+        allowed = True
+        if "causal" in names and s > position:
+            allowed = False
+        if "window" in names and abs(s - position) >= size:
+            allowed = False
+        if "lengths" in names and s >= real[b]:
+            allowed = False
+        if "dense" in names and not mask[b, h, t, s]:
+            allowed = False
+        out[b, h, t, s] = allowed
+    return out
+
+
+@settings(max_examples=40)
+@given(
+    queries=st.integers(1, 5),
+    extra=st.integers(0, 3),
+    size=st.integers(1, 4),
+    real=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    seed=st.integers(0, 3),
+)
+def test_m92_every_combination_equals_a_loop_over_positions(
+    queries: int, extra: int, size: int, real: tuple[int, int], seed: int
+) -> None:
+    keys = queries + extra
+    all_parts = parts(queries, keys, size=size, real=real, seed=seed)
+    mask = all_parts["dense"].mask
+    assert mask is not None
+    for count in range(len(all_parts) + 1):
+        for names in itertools.combinations(all_parts, count):
+            keep = masks.everything()
+            for name in names:
+                keep = keep & all_parts[name]
+            expected = brute_force(names, queries, keys, size=size, real=real, mask=mask)
+            assert torch.equal(keep.dense(queries, keys).expand(B, H, queries, keys), expected)
+            assert torch.equal(keep.ready(queries, keys).dense(queries, keys).expand_as(expected), expected)
+
+
+@given(seed=st.integers(0, 20))
+def test_two_keeps_of_one_kind_combine_to_the_stricter(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    real = torch.randint(0, 6, (2, B), generator=random)
+    size = torch.randint(1, 6, (2,), generator=random).tolist()
+    mask = torch.rand(2, 5, 5, generator=random) > 0.4
+    for make, values in ((masks.lengths, real), (masks.window, size), (masks.dense, mask)):
+        one, two = (make(value) for value in values)  # type: ignore[operator]
+        assert torch.equal((one & two).dense(5, 5), one.dense(5, 5) & two.dense(5, 5))
+        assert torch.equal((one & two).dense(5, 5), (two & one).dense(5, 5))
+
+
+def test_m93_attention_with_lengths_equals_attention_without_the_padding() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(B, H, 5, 7), torch.randn(B, H, 11, 7), torch.randn(B, H, 11, 7)
+    real = [3, 11]
+    padded = attend(q, k, v, masks.lengths(torch.tensor(real)))
+    for row, count in enumerate(real):
+        alone = attend(q[row : row + 1], k[row : row + 1, :, :count], v[row : row + 1, :, :count])
+        torch.testing.assert_close(padded[row : row + 1], alone, atol=1e-5, rtol=0)
+
+
+def test_what_the_kernel_can_do_itself_stays_small() -> None:
+    assert masks.everything().is_everything
+    assert not masks.everything().is_only_causal
+    assert masks.causal().is_only_causal
+    assert (masks.causal() & masks.everything()).is_only_causal
+    assert masks.causal().ready(5, 5).mask is None
+    assert masks.everything().ready(5, 5).mask is None
+    for other in (masks.window(2), masks.lengths(torch.tensor([1])), masks.dense(torch.ones(5, 5).bool())):
+        both = masks.causal() & other
+        assert not both.is_only_causal and not both.is_everything and not other.is_everything
+
+
+def test_a_mask_of_lengths_grows_with_the_keys_only() -> None:
+    assert masks.lengths(torch.tensor([2, 3])).ready(1000, 7).dense(1000, 7).shape == (2, 1, 1, 7)
+
+
+@pytest.mark.parametrize("rows", [[1], [1, 0], [0, 0, 1]])
+def test_select_picks_rows_in_the_order_given(rows: list[int]) -> None:
+    keep = masks.lengths(torch.tensor([2, 4])) & masks.dense(torch.rand(B, 1, 5, 5) > 0.3) & masks.causal()
+    picked = keep.select(torch.tensor(rows))
+    assert torch.equal(picked.dense(5, 5), keep.dense(5, 5)[rows])
+
+
+def test_select_leaves_what_all_rows_share() -> None:
+    shared = masks.lengths(torch.tensor([2])) & masks.dense(torch.rand(1, 1, 5, 5) > 0.3)
+    assert torch.equal(shared.select(torch.tensor([2, 1])).dense(5, 5), shared.dense(5, 5))
+
+
+def test_select_heads_touches_explicit_masks_only() -> None:
+    keep = masks.dense(torch.rand(H, 5, 5) > 0.3) & masks.causal()
+    assert torch.equal(keep.select_heads(torch.tensor([2, 0])).dense(5, 5), keep.dense(5, 5)[:, [2, 0]])
+    assert masks.causal().select_heads(torch.tensor([1])).is_only_causal
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: masks.lengths(torch.ones(2, 3)), r"one number per row.*\(2, 3\)"),
+        (lambda: masks.window(0), "at least 1 position, not 0"),
+        (lambda: masks.dense(torch.ones(2, 2)), "True = may attend, not torch.float32"),
+    ],
+)
+def test_wrong_masks_say_what_is_expected(make: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()  # type: ignore[operator]

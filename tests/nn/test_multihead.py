@@ -1,0 +1,227 @@
+"""Multi-head attention beside `torch.nn.MultiheadAttention` with the same weights, and beside its formula."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UsageError
+from regard.nn import masks
+from regard.nn.cache import KVCache
+from regard.nn.multihead import MultiHeadAttention
+from regard.nn.norms import RMSNorm
+from regard.nn.positions import Rotary
+from regard.nn.taps import capture, edit
+
+B, T, S, D, H, DH = 2, 5, 7, 33, 3, 11
+
+
+def randomise(module: nn.Module, seed: int = 0) -> None:
+    """Weights and biases all different from zero, so that a forgotten one shows."""
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=random) * 0.3)
+
+
+def twins(*, cross: bool) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
+    ours = MultiHeadAttention(D, heads=H, head_width=DH, cross=cross).eval()
+    randomise(ours)
+    theirs = nn.MultiheadAttention(D, H, batch_first=True).eval()
+    with torch.no_grad():
+        assert theirs.in_proj_weight is not None
+        if cross:
+            theirs.in_proj_weight.copy_(torch.cat((ours.query.weight, ours.key_value.weight)))
+            theirs.in_proj_bias.copy_(torch.cat((ours.query.bias, ours.key_value.bias)))
+        else:
+            theirs.in_proj_weight.copy_(ours.query_key_value.weight)
+            theirs.in_proj_bias.copy_(ours.query_key_value.bias)
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        theirs.out_proj.bias.copy_(ours.output.bias)
+    return ours, theirs
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return torch.randn(B, T, D, generator=torch.Generator().manual_seed(5))
+
+
+@pytest.fixture
+def memory() -> Tensor:
+    return torch.randn(B, S, D, generator=torch.Generator().manual_seed(6))
+
+
+def test_m97_self_attention_equals_torchs_with_copied_weights(x: Tensor) -> None:
+    ours, theirs = twins(cross=False)
+    expected, weights = theirs(x, x, x, average_attn_weights=False)
+    with capture(ours) as trace:
+        torch.testing.assert_close(ours(x), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(trace[""].weights(), weights, atol=1e-6, rtol=0)
+
+
+def test_m97_with_padding_and_the_future_masked(x: Tensor) -> None:
+    ours, theirs = twins(cross=False)
+    real = torch.tensor([3, 5])
+    padding = torch.arange(T) >= real[:, None]
+    future = torch.ones(T, T).triu(1).bool()
+    expected, _ = theirs(x, x, x, key_padding_mask=padding, attn_mask=future)
+    torch.testing.assert_close(ours(x, masks.causal() & masks.lengths(real)), expected, atol=1e-5, rtol=0)
+
+
+def test_m107_cross_attention_takes_keys_and_values_from_the_encoder(x: Tensor, memory: Tensor) -> None:
+    """`query` is W^Q of the decoder's states; `key_value` is W^K above W^V, both of the encoder's output."""
+    ours, theirs = twins(cross=True)
+    assert {name: tuple(p.shape) for name, p in ours.state_dict().items()} == {
+        "query.weight": (H * DH, D),
+        "query.bias": (H * DH,),
+        "key_value.weight": (2 * H * DH, D),
+        "key_value.bias": (2 * H * DH,),
+        "output.weight": (D, H * DH),
+        "output.bias": (D,),
+    }
+    padding = torch.arange(S) >= torch.tensor([4, 7])[:, None]
+    expected, _ = theirs(x, memory, memory, key_padding_mask=padding)
+    out = ours(x, masks.lengths(torch.tensor([4, 7])), memory=memory)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=0)
+
+
+def test_m103_cross_attention_has_a_row_for_each_output_and_a_column_for_each_input(x: Tensor, memory: Tensor) -> None:
+    ours, _ = twins(cross=True)
+    with capture(ours) as trace:
+        ours(x, memory=memory)
+    assert trace[""].weights().shape == (B, H, T, S)
+
+
+def test_m103_an_encoder_that_says_nothing_gives_a_constant(x: Tensor, memory: Tensor) -> None:
+    ours, _ = twins(cross=True)
+    value_bias = ours.key_value.bias[H * DH :]
+    constant = ours.output(value_bias)
+    out = ours(x, memory=torch.zeros_like(memory))
+    torch.testing.assert_close(out, constant.expand_as(out), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 5])
+def test_m98_the_sum_over_heads_equals_the_concatenation(heads: int, x: Tensor) -> None:
+    """Concat(head₁ …) W^O = Σ headᵢ Wᵢ^O, also where heads × head width is not the width of the model."""
+    attention = MultiHeadAttention(D, heads=heads, head_width=DH)
+    randomise(attention)
+    seen: list[Tensor] = []
+
+    def look(value: Tensor) -> Tensor:
+        seen.append(value)
+        return value
+
+    with edit(attention, "heads", look):
+        out = attention(x)
+    by_head = attention.output.weight.T.reshape(heads, DH, D)  # Wᵢ^O
+    total = torch.einsum("bhtk,hkd->btd", seen[0], by_head) + attention.output.bias
+    torch.testing.assert_close(out, total, atol=1e-6, rtol=1e-6)
+
+
+def test_m97_each_head_is_an_attention_of_its_own_slices(x: Tensor) -> None:
+    """Written out in float64: W^Q, W^K and W^V of each head, one head after the other."""
+    attention = MultiHeadAttention(D, heads=H, head_width=DH).double()
+    randomise(attention)
+    x = x.double()
+    W, b = attention.query_key_value.weight, attention.query_key_value.bias
+    found = []
+    for h in range(H):
+        q, k, v = (x @ W[part * H * DH + h * DH :][:DH].T + b[part * H * DH + h * DH :][:DH] for part in range(3))
+        scores = torch.einsum("btd,bsd->bts", q, k) / DH**0.5
+        raised = scores.exp()
+        found.append(raised / raised.sum(-1, keepdim=True) @ v)
+    expected = torch.cat(found, dim=-1) @ attention.output.weight.T + attention.output.bias
+    torch.testing.assert_close(attention(x), expected, atol=1e-12, rtol=0)
+
+
+def test_m99_the_figures_eight_heads_of_64() -> None:
+    """X (words × 512) → eight heads of 64 → Z (words × 512) → W^O (512 × 512) → as wide as X."""
+    attention = MultiHeadAttention(512, heads=8, head_width=64, bias=False)
+    assert attention.query_key_value.weight.shape == (3 * 8 * 64, 512)
+    assert attention.output.weight.shape == (512, 512)
+    shapes: list[torch.Size] = []
+
+    def look(value: Tensor) -> Tensor:
+        shapes.append(value.shape)
+        return value
+
+    with capture(attention) as trace, edit(attention, "heads", look):
+        out = attention(torch.randn(1, 2, 512))  # "Thinking Machines"
+    recipe = trace[""]
+    assert recipe.q.shape == recipe.k.shape == (1, 8, 2, 64)
+    assert recipe.weights().shape == (1, 8, 2, 2)
+    assert shapes == [(1, 8, 2, 64)]
+    assert out.shape == (1, 2, 512)
+
+
+def test_m93_padding_does_not_change_what_is_not_padding(x: Tensor) -> None:
+    ours, _ = twins(cross=False)
+    padded = ours(x, masks.lengths(torch.tensor([3, 5])))
+    torch.testing.assert_close(padded[:1, :3], ours(x[:1, :3]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(padded[1:], ours(x[1:]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("t", range(T - 1))
+def test_m94_the_future_changes_nothing_before_it(t: int, x: Tensor) -> None:
+    ours, _ = twins(cross=False)
+    other = x.clone()
+    other[:, t + 1] += 3.0
+    before, after = ours(x, masks.causal()), ours(other, masks.causal())
+    assert torch.equal(before[:, : t + 1], after[:, : t + 1])
+    assert not torch.equal(before[:, t + 1], after[:, t + 1])
+
+
+def test_queries_and_keys_are_normalised_before_they_are_rotated(x: Tensor) -> None:
+    rotary = Rotary(10)
+    attention = MultiHeadAttention(D, heads=H, head_width=10, rotary=rotary, normalise=True, bias=False)
+    plain = MultiHeadAttention(D, heads=H, head_width=10, bias=False)
+    plain.load_state_dict(attention.state_dict())
+    with capture(attention) as trace, capture(plain) as bare:
+        attention(x)
+        plain(x)
+    norm = RMSNorm(10, scale=False)
+    for name in ("q", "k"):
+        expected = rotary(norm(getattr(bare[""], name)))
+        torch.testing.assert_close(getattr(trace[""], name), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("chunks", [[5], [1, 1, 1, 1, 1], [2, 3], [3, 1, 1]])
+@pytest.mark.parametrize("normalise", [False, True])
+def test_a_cache_gives_what_one_pass_gives(chunks: list[int], normalise: bool, x: Tensor) -> None:
+    attention = MultiHeadAttention(D, heads=4, head_width=6, key_value_heads=2, rotary=Rotary(6), normalise=normalise)
+    randomise(attention)
+    attention.double()
+    x, cache = x.double(), KVCache()
+    with torch.no_grad():
+        parts = [attention(part, masks.causal(), cache=cache) for part in x.split(chunks, dim=1)]
+        torch.testing.assert_close(torch.cat(parts, dim=1), attention(x, masks.causal()), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_cross_attention_remembers_its_memory(normalise: bool, x: Tensor, memory: Tensor) -> None:
+    attention = MultiHeadAttention(D, heads=H, head_width=DH, cross=True, normalise=normalise)
+    randomise(attention)
+    attention.double()
+    x, memory, cache = x.double(), memory.double(), KVCache()
+    with torch.no_grad():
+        first = attention(x[:, :2], memory=memory, cache=cache)
+        rest = attention(x[:, 2:], cache=cache)
+        expected = attention(x, memory=memory)
+    torch.testing.assert_close(torch.cat((first, rest), dim=1), expected, atol=1e-12, rtol=0)
+    assert cache.length == S
+
+
+def test_dropout_of_weights_only_in_training(x: Tensor) -> None:
+    attention = MultiHeadAttention(D, heads=H, head_width=DH, dropout=0.5)
+    torch.manual_seed(0)
+    assert not torch.equal(attention(x), attention(x))
+    attention.eval()
+    assert torch.equal(attention(x), attention(x))
+
+
+def test_errors_name_what_is_wrong(x: Tensor) -> None:
+    with pytest.raises(UsageError, match="6 heads cannot share 4"):
+        MultiHeadAttention(D, heads=6, head_width=5, key_value_heads=4)
+    with pytest.raises(UsageError, match="needs a memory"):
+        MultiHeadAttention(D, heads=6, head_width=5, cross=True)(x)

@@ -1,0 +1,60 @@
+"""LayerNorm and RMSNorm beside torch's modules and their formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UsageError
+from regard.nn.norms import LayerNorm, RMSNorm, make_norm
+
+D = 13
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0)) * 3 + 2
+
+
+def test_m123_mean_zero_and_variance_one_before_scale_and_shift(x: Tensor) -> None:
+    out = LayerNorm(D, scale=False, bias=False)(x)
+    torch.testing.assert_close(out.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
+    torch.testing.assert_close(out.var(-1, unbiased=False), torch.ones(2, 5), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 0.1])
+def test_m123_layer_norm_equals_torchs(x: Tensor, epsilon: float) -> None:
+    ours, theirs = LayerNorm(D, epsilon=epsilon), nn.LayerNorm(D, eps=epsilon)
+    with torch.no_grad():
+        ours.scale.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
+        ours.shift.copy_(theirs.bias.normal_())  # type: ignore[union-attr]
+    torch.testing.assert_close(ours(x), theirs(x), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1])
+def test_rms_norm_equals_torchs_and_its_formula(x: Tensor, epsilon: float) -> None:
+    ours, theirs = RMSNorm(D, epsilon=epsilon), nn.RMSNorm(D, eps=epsilon)
+    with torch.no_grad():
+        ours.scale.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
+    torch.testing.assert_close(ours(x), theirs(x), atol=1e-6, rtol=0)
+    wide = x.double()
+    formula = wide / (wide.square().mean(-1, keepdim=True) + epsilon).sqrt() * theirs.weight.double()
+    torch.testing.assert_close(ours(x), formula.float(), atol=1e-5, rtol=0)
+
+
+def test_a_vector_of_zeros_stays_finite() -> None:
+    x = torch.zeros(1, D, requires_grad=True)
+    for norm in (LayerNorm(D), RMSNorm(D)):
+        out = norm(x)
+        assert (out == 0).all()
+        (grad,) = torch.autograd.grad(out.sum(), x)
+        assert grad.isfinite().all()
+
+
+def test_make_norm_by_name() -> None:
+    assert [name for name, _ in make_norm("layer", D).named_parameters()] == ["scale", "shift"]
+    assert [name for name, _ in make_norm("layer", D, bias=False).named_parameters()] == ["scale"]
+    assert [name for name, _ in make_norm("rms", D).named_parameters()] == ["scale"]
+    with pytest.raises(UsageError, match="Did you mean 'layer'"):
+        make_norm("layers", D)
