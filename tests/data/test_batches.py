@@ -130,6 +130,7 @@ def test_wrong_requests_are_refused() -> None:
             token_batches(wrong, max_tokens=10, seed=0, epoch=0)  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(count=st.integers(2, 5003), share=st.floats(0.001, 0.999), maximum=st.integers(1, 307))
 def test_split_is_a_partition(count: int, share: float, maximum: int) -> None:
     train, validation = split_validation(count, share=share, maximum=maximum, seed=3)

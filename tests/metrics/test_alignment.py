@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import UsageError
@@ -33,6 +33,7 @@ def test_nothing_predicted_and_nothing_sure() -> None:
     assert score_alignments([{(0, 0)}], [set()]).recall == 1.0
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(links, links, links), min_size=1, max_size=5))
 def test_bounds_and_perfection(sentences: list[tuple[frozenset[tuple[int, int]], ...]]) -> None:
     predicted, sure, possible = ([row[place] for row in sentences] for place in range(3))

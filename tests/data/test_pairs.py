@@ -1,0 +1,516 @@
+"""Reading pairs: every format, every kind of bad row, and what is wrong with whole files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data.pairs import BadRow, Pair, read_lines, read_pairs, write_pairs_tsv
+from regard.errors import DataError, UsageError
+
+PAIRS = [
+    Pair("The cat sleeps.", "Le chat dort."),
+    Pair('She said "no".', "Elle a dit « non »."),
+    Pair("Summer", "L'été"),
+]
+Writer = Callable[[Path, list[Pair]], list[Path]]
+
+
+def _tsv(folder: Path, pairs: list[Pair]) -> list[Path]:
+    path = folder / "pairs.tsv"
+    path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), encoding="utf-8")
+    return [path]
+
+
+def _csv(folder: Path, pairs: list[Pair]) -> list[Path]:
+    path = folder / "pairs.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows((pair.source, pair.target) for pair in pairs)
+    return [path]
+
+
+def _jsonl(folder: Path, pairs: list[Pair]) -> list[Path]:
+    path = folder / "pairs.jsonl"
+    rows = (json.dumps({"target": pair.target, "source": pair.source}) + "\n" for pair in pairs)
+    path.write_text("".join(rows), encoding="utf-8")
+    return [path]
+
+
+def _aligned(folder: Path, pairs: list[Pair]) -> list[Path]:
+    paths = [folder / "text.en", folder / "text.fr"]
+    for path, side in zip(paths, ("source", "target"), strict=True):
+        lines = "".join(getattr(pair, side) + "\n" for pair in pairs)
+        path.write_text(lines, encoding="utf-8")
+    return paths
+
+
+WRITERS: list[Writer] = [_tsv, _csv, _jsonl, _aligned]
+
+
+def _compress(paths: list[Path]) -> list[Path]:
+    packed = []
+    for path in paths:
+        other = path.with_name(path.name + ".gz")
+        other.write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        packed.append(other)
+    return packed
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_format_plain_and_compressed(write: Writer, packed: bool, tmp_path: Path) -> None:
+    paths = write(tmp_path, PAIRS)
+    paths = _compress(paths) if packed else paths
+    reading = read_pairs(paths)
+    assert reading.pairs == PAIRS
+    assert reading.bad == []
+    assert repr(reading) == "Reading(3 pairs, 0 bad rows)"
+    assert read_pairs([str(path) for path in paths]).pairs == PAIRS
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_byte_order_mark_windows_line_ends_and_no_last_line_end(write: Writer, tmp_path: Path) -> None:
+    paths = write(tmp_path, PAIRS)
+    for path in paths:
+        data = path.read_bytes().replace(b"\r\n", b"\n")
+        path.write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n").removesuffix(b"\r\n"))
+    assert read_pairs(paths).pairs == PAIRS
+
+
+def test_one_path_need_not_be_in_a_list(tmp_path: Path) -> None:
+    [path] = _tsv(tmp_path, PAIRS)
+    assert read_pairs(path).pairs == read_pairs(str(path)).pairs == PAIRS
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_m138_both_directions(write: Writer, tmp_path: Path) -> None:
+    swapped = [pair.reversed() for pair in PAIRS]
+    paths = write(tmp_path, PAIRS)
+    assert [pair.reversed() for pair in read_pairs(paths).pairs] == swapped
+    if len(paths) == 2:
+        assert read_pairs(paths[::-1]).pairs == swapped
+    if paths[0].suffix == ".jsonl":
+        assert read_pairs(paths, columns=("target", "source")).pairs == swapped
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("id|source|target", None),
+        ("id|SRC|Tgt", None),
+        ("Target|x|Source", None),
+        ("id|en|fr", ("en", "fr")),
+        ("id|EN|FR", ("en", "fr")),
+        ("source|target|fr|en", ("en", "fr")),
+    ],
+)
+def test_headers(suffix: str, header: str, columns: tuple[str, str] | None, tmp_path: Path) -> None:
+    separator = "\t" if suffix == ".tsv" else ","
+    names = header.split("|")
+    sides = {"source": "a", "src": "a", "en": "a", "target": "b", "tgt": "b", "fr": "b"}
+    if columns:
+        sides = {"en": "a", "fr": "b"}
+    cells = [sides.get(name.lower(), "other") for name in names]
+    path = tmp_path / f"table{suffix}"
+    path.write_text(f"{separator.join(names)}\n{separator.join(cells)}\n", encoding="utf-8")
+    assert read_pairs([path], columns=columns).pairs == [Pair("a", "b")]
+
+
+def test_without_a_known_header_the_first_two_columns_count(tmp_path: Path) -> None:
+    path = tmp_path / "table.tsv"
+    path.write_text("english\tfrench\tnote\na\tb\tc\n", encoding="utf-8")
+    assert read_pairs([path]).pairs == [Pair("english", "french"), Pair("a", "b")]
+
+
+def test_json_keys(tmp_path: Path) -> None:
+    path = tmp_path / "table.jsonl"
+    path.write_text('{"src": "a", "tgt": "b", "en": "c", "fr": "d"}\n', encoding="utf-8")
+    assert read_pairs([path]).pairs == [Pair("a", "b")]
+    assert read_pairs([path], columns=("fr", "en")).pairs == [Pair("d", "c")]
+
+
+def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
+    pair = Pair("one\u2028two\x85three\x0bfour", "a\x0cb\x1cc")
+    for write in (_tsv, _jsonl, _aligned):
+        assert read_pairs(write(tmp_path, [pair, *PAIRS])).pairs == [pair, *PAIRS]
+
+
+def test_quoted_csv_keeps_line_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('source,target\n"two\nlines, here","say ""x"""\n,b\n"a\n\n",""\n', encoding="utf-8")
+    reading = read_pairs([path], skip_bad_rows=True)
+    assert reading.pairs == [Pair("two\nlines, here", 'say "x"')]
+    assert [(row.line, row.reason) for row in reading.bad] == [
+        (4, "the source is empty"),
+        (5, "the target is empty"),
+    ]
+
+
+def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('a,b\n"c,d\ne,f\n', encoding="utf-8")
+    reading = read_pairs([path], skip_bad_rows=True)
+    assert reading.pairs == [Pair("a", "b")]
+    [row] = reading.bad
+    assert row.line == 2
+    assert "not valid CSV" in row.reason
+    assert "read up to line 3" in row.reason
+
+
+# Bad rows, the same in every format -----------------------------------------------------------------------
+
+BAD_PAIRS = {
+    "the source is empty": Pair("", "x"),
+    "the target is empty": Pair("x", " "),
+    "empty line": Pair("", ""),
+    "the target holds a NUL byte; the file may not be text": Pair("x", "y\0z"),
+    "the source has 100,000 characters; the limit is 10,000": Pair("x" * 100_000, "y"),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("reason", BAD_PAIRS)
+def test_bad_rows_are_named_or_skipped(write: Writer, reason: str, tmp_path: Path) -> None:
+    paths = write(tmp_path, [*PAIRS, BAD_PAIRS[reason], *PAIRS])
+    guilty = paths[-1] if reason.startswith("the target") else paths[0]
+    with pytest.raises(DataError) as caught:
+        read_pairs(paths)
+    message = str(caught.value)
+    assert f"{guilty}:4: {reason}" in message
+    assert "1 of 7 rows" in message
+    assert "--skip-bad-rows" in message
+    reading = read_pairs(paths, skip_bad_rows=True)
+    assert reading.pairs == PAIRS + PAIRS
+    assert reading.bad == [BadRow(str(guilty), 4, reason)]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_blank_lines_are_bad_rows(write: Writer, tmp_path: Path) -> None:
+    paths = write(tmp_path, PAIRS)
+    for path in paths:
+        path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\n\n", 1))
+    reading = read_pairs(paths, skip_bad_rows=True)
+    assert reading.pairs == PAIRS
+    assert [(row.line, row.reason) for row in reading.bad] == [(2, "empty line")]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_invalid_utf8_names_line_and_byte(write: Writer, side: str, tmp_path: Path) -> None:
+    pair = Pair("bad", "y") if side == "source" else Pair("y", "bad")
+    paths = write(tmp_path, [PAIRS[0], pair, PAIRS[2]])
+    guilty = paths[-1] if side == "target" else paths[0]
+    data = guilty.read_bytes()
+    guilty.write_bytes(data.replace(b"bad", b"b\xe9d"))
+    offset = data.index(b"bad") + 1
+    reading = read_pairs(paths, skip_bad_rows=True)
+    assert reading.pairs == [PAIRS[0], PAIRS[2]]
+    assert reading.bad == [BadRow(str(guilty), 2, f"not valid UTF-8 (byte 0xE9 at byte offset {offset})")]
+    with pytest.raises(DataError, match=f":2: not valid UTF-8 .*offset {offset}"):
+        read_pairs(paths)
+
+
+def test_invalid_utf8_inside_a_quoted_field(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b'a,b\n"c\n\xff",d\ne,f\n')
+    reading = read_pairs([path], skip_bad_rows=True)
+    assert reading.pairs == [Pair("a", "b"), Pair("e", "f")]
+    assert [row.line for row in reading.bad] == [2]
+    assert "byte offset 7" in reading.bad[0].reason
+
+
+def test_the_first_five_bad_rows_are_listed_and_all_are_counted(tmp_path: Path) -> None:
+    [path] = _tsv(tmp_path, [*PAIRS, *[Pair("x", "")] * 13])
+    with pytest.raises(DataError) as caught:
+        read_pairs([path])
+    message = str(caught.value)
+    assert message.count(f"{path}:") == 5
+    assert "13 of 16 rows" in message
+    assert "and 8 more" in message
+
+
+def test_missing_cells(tmp_path: Path) -> None:
+    for name, separator in (("table.tsv", "\t"), ("table.csv", ",")):
+        path = tmp_path / name
+        path.write_text(f"a{separator}b\nc\n", encoding="utf-8")
+        reading = read_pairs([path], skip_bad_rows=True)
+        assert [(row.line, row.reason) for row in reading.bad] == [(2, "1 column, 2 needed")]
+        path.write_text(f"id{separator}src{separator}tgt\n1{separator}b\n2{separator}x{separator}y\n")
+        reading = read_pairs([path], skip_bad_rows=True)
+        assert reading.pairs == [Pair("x", "y")]
+        assert [(row.line, row.reason) for row in reading.bad] == [(2, "2 columns, 3 needed")]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{'source': 1}", "not valid JSON"),
+        ('{"source": "a", "target"', "not valid JSON"),
+        ('["a", "b"]', "not a JSON object but a list"),
+        ("3.5", "not a JSON object but a number"),
+        ('{"source": "a"}', "no key 'target'; its keys are: source"),
+        ('{"source": "a", "target": 7}', "'target' is a number, not a text"),
+        ('{"source": null, "target": "b"}', "'source' is null, not a text"),
+        ('{"source": ["a"], "target": "b"}', "'source' is a list, not a text"),
+        ('{"source": true, "target": "b"}', "'source' is true or false, not a text"),
+        ('{"source": "\\ud83d", "target": "b"}', "'source' holds half of a character"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_bad_json_rows(line: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.jsonl"
+    path.write_text('{"source": "a", "target": "\\ud83d\\ude00"}\n' + line + "\n", encoding="utf-8")
+    reading = read_pairs([path], skip_bad_rows=True)
+    assert reading.pairs == [Pair("a", "😀")]
+    [row] = reading.bad
+    assert row.line == 2
+    assert reason in row.reason
+
+
+def test_a_csv_field_beyond_what_the_parser_takes(tmp_path: Path) -> None:
+    paths = _csv(tmp_path, [PAIRS[0], Pair("x" * 200_000, "y"), PAIRS[2]])
+    reading = read_pairs(paths, skip_bad_rows=True)
+    assert reading.pairs == [PAIRS[0], PAIRS[2]]
+    assert [row.line for row in reading.bad] == [2]
+
+
+def test_the_limit_of_characters_can_be_set(tmp_path: Path) -> None:
+    paths = _tsv(tmp_path, [Pair("x" * 11, "y"), Pair("x" * 12, "y")])
+    assert [row.line for row in read_pairs(paths, skip_bad_rows=True, max_characters=11).bad] == [2]
+    with pytest.raises(UsageError, match="max_characters is 0"):
+        read_pairs(paths, max_characters=0)
+
+
+# What is wrong with whole files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_m138_line_counts_that_differ(skip: bool, tmp_path: Path) -> None:
+    paths = _aligned(tmp_path, PAIRS)
+    paths[0].write_text("one\ntwo\nthree\nfour\nfive\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        read_pairs(paths, skip_bad_rows=skip)
+    message = str(caught.value)
+    assert f"{paths[0]} has 5 lines and {paths[1]} has 3" in message
+    assert f"{paths[0]}:4: 'four'" in message
+    with pytest.raises(DataError, match=r"has 3 lines and .* has 5.*text\.en:4: 'four'"):
+        read_pairs(paths[::-1], skip_bad_rows=skip)
+
+
+@pytest.mark.parametrize("name", ["table.tsv", "table.csv", "table.jsonl"])
+def test_a_missing_column_lists_those_there_are(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name.endswith("jsonl"):
+        path.write_text('{"en": "a", "de": "b"}\n', encoding="utf-8")
+    else:
+        path.write_text("en,de\na,b\n".replace(",", "\t" if name.endswith("tsv") else ","), encoding="utf-8")
+    with pytest.raises(DataError, match=r"no column 'fr'; its columns are: en, de"):
+        read_pairs([path], columns=("en", "fr"), skip_bad_rows=True)
+
+
+def test_json_without_the_usual_keys(tmp_path: Path) -> None:
+    path = tmp_path / "table.jsonl"
+    path.write_text('{"en": "a", "de": "b"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"no column 'source'; its columns are: en, de"):
+        read_pairs([path])
+
+
+def test_tables_with_one_column(tmp_path: Path) -> None:
+    path = tmp_path / "table.tsv"
+    path.write_text("a b\nc d\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"has one column \('a b'\).*separated by tabs"):
+        read_pairs([path], skip_bad_rows=True)
+    path = tmp_path / "table.csv"
+    path.write_text("a;b\nc;d\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"separated by commas\. .*semicolons"):
+        read_pairs([path])
+
+
+def test_an_undecodable_header_can_be_printed(tmp_path: Path) -> None:
+    path = tmp_path / "table.tsv"
+    path.write_bytes(b"fran\xe7ais\tenglish\na\tb\n")
+    with pytest.raises(DataError, match=r"no column 'français'") as caught:
+        read_pairs([path], columns=("français", "english"))
+    str(caught.value).encode("utf-8")
+
+
+def test_a_damaged_header_row_is_not_taken_for_data(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('"en"x,fr\na,b\n', encoding="utf-8")
+    with pytest.raises(DataError, match="no column 'en'"):
+        read_pairs([path], columns=("en", "fr"), skip_bad_rows=True)
+
+
+@pytest.mark.parametrize("cut", [5, 20, -9, -1])
+def test_corrupt_gzip(cut: int, tmp_path: Path) -> None:
+    [path] = _compress(_tsv(tmp_path, PAIRS * 50))
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(DataError, match="not a complete gzip file"):
+        read_pairs([path], skip_bad_rows=True)
+    path.write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(DataError, match="not a complete gzip file"):
+        read_pairs([path])
+
+
+def test_gzip_with_altered_bytes(tmp_path: Path) -> None:
+    [path] = _compress(_tsv(tmp_path, PAIRS * 50))
+    data = bytearray(path.read_bytes())
+    for place in range(12, len(data) - 8, 7):
+        altered = data.copy()
+        altered[place] ^= 0xFF
+        path.write_bytes(altered)
+        with pytest.raises(DataError, match="not a complete gzip file"):
+            read_pairs([path])
+
+
+@pytest.mark.parametrize("name", ["pairs.txt", "pairs", "pairs.tsv.zip", "pairs.xlsx", "tsv"])
+def test_an_unknown_suffix_lists_the_known(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"\.tsv, \.tsv\.gz, \.csv.*two line-aligned files"):
+        read_pairs([path])
+
+
+def test_wrong_numbers_and_kinds_of_files(tmp_path: Path) -> None:
+    table = _tsv(tmp_path, PAIRS)
+    texts = _aligned(tmp_path, PAIRS)
+    with pytest.raises(UsageError, match="0 data files"):
+        read_pairs([])
+    with pytest.raises(UsageError, match="3 data files"):
+        read_pairs([*table, *texts])
+    with pytest.raises(UsageError, match=r"pairs\.tsv is a table"):
+        read_pairs([table[0], texts[1]])
+    with pytest.raises(UsageError, match="have no columns"):
+        read_pairs(texts, columns=("en", "fr"))
+    with pytest.raises(UsageError, match="two different names"):
+        read_pairs(table, columns=("en", "en"))
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    for paths in ([tmp_path / "no.tsv"], [tmp_path / "no.csv.gz"], [tmp_path / "no.en", tmp_path / "no.fr"]):
+        with pytest.raises(UsageError, match="does not exist"):
+            read_pairs(paths)
+    with pytest.raises(UsageError, match="is a folder"):
+        read_pairs([tmp_path])
+    (tmp_path / "folder.tsv").mkdir()
+    with pytest.raises(UsageError, match="is a folder"):
+        read_pairs([tmp_path / "folder.tsv"])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads every file")
+def test_an_unreadable_file(tmp_path: Path) -> None:
+    [path] = _tsv(tmp_path, PAIRS)
+    path.chmod(0)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_pairs([path])
+
+
+@pytest.mark.parametrize("name", ["empty.tsv", "empty.csv", "empty.jsonl", "empty.tsv.gz"])
+def test_no_rows_at_all(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
+    with pytest.raises(DataError, match="no pairs found"):
+        read_pairs([path])
+    with pytest.raises(DataError, match="no pairs found"):
+        read_pairs([path], columns=("en", "fr"))
+    with pytest.raises(DataError, match="no pairs found"):
+        empty = tmp_path / "empty.txt"
+        empty.write_bytes(b"")
+        read_pairs([empty, empty])
+
+
+def test_a_header_alone_and_nothing_but_bad_rows(tmp_path: Path) -> None:
+    path = tmp_path / "table.tsv"
+    path.write_text("source\ttarget\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no pairs found"):
+        read_pairs([path])
+    path.write_text("source\ttarget\nx\t\n\ty\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"all 2 rows are bad, the first: .*table\.tsv:2: the target is empty"):
+        read_pairs([path], skip_bad_rows=True)
+    path.write_text("\n\n\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"table\.tsv:1: empty line"):
+        read_pairs([path])
+
+
+def test_utf16_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "table.tsv"
+    path.write_text("a\tb\n", encoding="utf-16")
+    with pytest.raises(DataError, match="is UTF-16"):
+        read_pairs([path])
+
+
+# Lines and writing ----------------------------------------------------------------------------------------
+
+
+def test_read_lines_keeps_empty_ones(tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\n\n  two \n\n")
+    assert read_lines(path) == ["one", "", "  two ", ""]
+    path.write_bytes(b"")
+    assert read_lines(path) == []
+    packed = tmp_path / "lines.gz"
+    packed.write_bytes(gzip.compress("été\n".encode()))
+    assert read_lines(str(packed)) == ["été"]
+    path.write_bytes(b"one\ntw\xf6\n")
+    with pytest.raises(DataError, match=r"lines\.txt:2: not valid UTF-8 \(byte 0xF6 at byte offset 6\)"):
+        read_lines(path)
+    with pytest.raises(UsageError, match="does not exist"):
+        read_lines(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.tsv.gz"])
+def test_written_pairs_read_back(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    pairs = [Pair("source", "target"), *PAIRS]
+    write_pairs_tsv(path, iter(pairs))
+    assert read_pairs([path]).pairs == pairs
+    first = path.read_bytes()
+    write_pairs_tsv(path, pairs)
+    assert path.read_bytes() == first
+    for text in ("a\tb", "a\nb", "a\rb"):
+        with pytest.raises(DataError, match="pair 2 holds a tab or a line break"):
+            write_pairs_tsv(path, [Pair("a", "b"), Pair("a", text)])
+    assert path.read_bytes() == first
+
+
+sides = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=17).filter(
+    lambda text: text.strip() == text
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.builds(Pair, sides, sides), min_size=1, max_size=7))
+def test_any_pairs_survive_every_format(tmp_path_factory: pytest.TempPathFactory, pairs: list[Pair]) -> None:
+    folder = tmp_path_factory.mktemp("pairs")
+    write_pairs_tsv(folder / "written.tsv", pairs)
+    assert read_pairs([folder / "written.tsv"]).pairs == pairs
+    # A header keeps a first pair such as ("source", "target") from being taken for one.
+    table = io.StringIO(newline="")
+    csv.writer(table).writerows([("source", "target"), *((pair.source, pair.target) for pair in pairs)])
+    (folder / "written.csv").write_text(table.getvalue(), encoding="utf-8", newline="")
+    assert read_pairs([folder / "written.csv"]).pairs == pairs
+    assert read_pairs(_jsonl(folder, pairs)).pairs == pairs
+    if not any(pair.source.startswith("\ufeff") or pair.target.startswith("\ufeff") for pair in pairs):
+        assert read_pairs(_aligned(folder, pairs)).pairs == pairs
+
+
+def test_reading_takes_seconds_for_a_million(tmp_path: Path) -> None:
+    pairs = [Pair(f"The small cat number {i} sleeps.", f"Le petit chat numéro {i} dort.") for i in range(50_000)]
+    for write in WRITERS:
+        paths = write(tmp_path, pairs)
+        begin = time.perf_counter()
+        assert len(read_pairs(paths).pairs) == 50_000
+        # A twentieth of a million; the bound is several times what a slow core needs.
+        assert time.perf_counter() - begin < 2.5
