@@ -35,7 +35,6 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,21 +72,16 @@ def content_of(data: str | bytes) -> Content:
 def write_synced(path: Path, content: Content) -> FileRecord:
     """Write a new file, push it to the disk, and return its size and checksum.
 
-    The checksum of a piece is computed in a second thread while the piece is written (both release the
-    interpreter), at most one piece behind, so that hashing costs almost no time and no memory.
+    The checksum is computed on the way: reading the file back would cost more than hashing in memory does.
     """
     digest = hashlib.sha256()
     num_bytes = 0
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with ThreadPoolExecutor(1) as hasher:
-            hashed: Future[None] | None = None
-            for piece in content.pieces():
-                if hashed is not None:
-                    hashed.result()
-                hashed = hasher.submit(digest.update, piece)
-                _write_all(handle, piece)
-                num_bytes += len(piece)
+        for piece in content.pieces():
+            digest.update(piece)
+            _write_all(handle, piece)
+            num_bytes += len(piece)
         os.fsync(handle)
     finally:
         os.close(handle)

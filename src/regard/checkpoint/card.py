@@ -62,9 +62,9 @@ def model_card(card: Card) -> str:
     """The text of `README.md`."""
     sections = [
         _head(card),
-        f"# {_line(card.title)}",
+        f"# {_prose(card.title)}",
         card.summary.strip(),
-        f"Task: {_line(card.task)}. Parameters: {card.num_parameters:,}.",
+        f"Task: {_prose(card.task)}. Parameters: {card.num_parameters:,}.",
         _section("Use", _code("sh", card.command), _code("python", card.python)),
         _section("Scores", _scores(card.scores)),
         _section("Data", _data(card.data)),
@@ -122,7 +122,12 @@ def _code(language: str, text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return _line(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return _prose(text.replace("\\", "\\\\").replace("|", "\\|"))
+
+
+def _prose(text: str) -> str:
+    """Text on one line, in which no markup can begin."""
+    return _line(text).replace("<", "&lt;")
 
 
 def _line(text: str) -> str:

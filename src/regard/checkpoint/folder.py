@@ -85,7 +85,7 @@ def write_model(
     path = Path(path)
     contents = {CONFIG: content_of(_config_text(config)), WEIGHTS: tensors_content(tensors)}
     for name, data in texts.items():
-        if name in (CONFIG, WEIGHTS, INDEX, MANIFEST) or name.startswith(".") or Path(name).name != name:
+        if name in ("", CONFIG, WEIGHTS, INDEX, MANIFEST) or name.startswith(".") or Path(name).name != name:
             raise ValueError(f"{name!r} cannot be the name of an additional file of a model")
         contents[name] = content_of(data)
     if path.exists() and not path.is_dir():

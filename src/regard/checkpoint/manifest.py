@@ -78,7 +78,7 @@ def problems(
         try:
             num_bytes = path.stat().st_size
             if num_bytes < record.num_bytes:
-                found.append(f"{name} is truncated: {num_bytes:,} of {record.num_bytes:,} bytes are there")
+                found.append(f"{name} was truncated or altered: {num_bytes:,} of {record.num_bytes:,} bytes are there")
             elif num_bytes > record.num_bytes:
                 found.append(f"{name} was altered: {num_bytes:,} bytes instead of {record.num_bytes:,}")
             elif thorough and checksum(path) != record.sha256:

@@ -1,0 +1,150 @@
+"""The output folder: refused early, replaced only where it is ours, and nothing of the user's lost."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from regard.checkpoint import output
+from regard.checkpoint.atomic import COMMIT, content_of, staged_folder
+from regard.checkpoint.folder import read_model, write_model
+from regard.checkpoint.output import MARKER, looks_like_ours, prepare_output
+from regard.checkpoint.training_state import last_good_checkpoint, write_checkpoint
+from regard.errors import FolderError, UsageError
+
+
+def names(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A finished run with some files of the user's in it."""
+    path = tmp_path / "run"
+    prepare_output(path, resume=False, force=False)
+    write_checkpoint(path, 3, tensors={"a": torch.ones(2)}, state={})
+    write_model(path, config={"x": 1}, tensors={"a": torch.ones(2)}, texts={"tokenizer.json": "{}", "README.md": "#"})
+    for name in ("metrics.jsonl", "report.html", "notes.txt"):
+        (path / name).write_text("x", encoding="utf-8")
+    (path / "checkpoint-9").mkdir()
+    (path / "checkpoint-9" / "optimizer.pt").touch()
+    return path
+
+
+USERS = ["checkpoint-9", "notes.txt"]
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path):
+    prepare_output(tmp_path / "a" / "b", resume=False, force=False)
+    assert names(tmp_path / "a" / "b") == [MARKER]
+
+
+@pytest.mark.parametrize(("resume", "force"), [(False, False), (True, False), (False, True)])
+def test_new_and_empty_folders_are_fine_with_every_flag(tmp_path, resume, force):
+    for _ in range(2):  # the second time only the marker of a run that was killed at once is there
+        prepare_output(tmp_path / "run", resume=resume, force=force)
+        assert names(tmp_path / "run") == [MARKER]
+
+
+def test_a_run_is_refused_without_a_flag(run):
+    with pytest.raises(UsageError, match=r"already holds a run.*--resume.*--force"):
+        prepare_output(run, resume=False, force=False)
+
+
+def test_resume_changes_nothing(run):
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    prepare_output(run, resume=True, force=False)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert last_good_checkpoint(run).step == 3
+
+
+def test_force_removes_the_run_and_only_the_run(run):
+    prepare_output(run, resume=False, force=True)
+    assert names(run) == sorted([MARKER, *USERS])
+    assert last_good_checkpoint_of_ours(run) is None
+
+
+def last_good_checkpoint_of_ours(run):
+    (run / "checkpoint-9" / "optimizer.pt").unlink()
+    (run / "checkpoint-9").rmdir()
+    return last_good_checkpoint(run)
+
+
+def test_force_also_clears_a_half_written_model(run):
+    with staged_folder(run, {"config.json": content_of("{}"), "extra.txt": content_of("x")}) as staged:
+        staged.rename(run / COMMIT)
+    prepare_output(run, resume=False, force=True)
+    assert names(run) == sorted([MARKER, *USERS])
+
+
+def test_force_copes_with_damage(run):
+    (run / "regard-manifest.json").write_text("{", encoding="utf-8")
+    (run / "checkpoint-3" / "state.json").unlink()
+    (run / COMMIT).mkdir()
+    (run / COMMIT / "regard-manifest.json").write_text("{", encoding="utf-8")
+    prepare_output(run, resume=False, force=True)
+    assert set(USERS) <= set(names(run))
+    assert not (run / COMMIT).exists() and not (run / "checkpoint-3").exists()
+
+
+@pytest.mark.parametrize("flag", ["resume", "force"])
+def test_a_folder_that_is_not_ours_is_never_touched(tmp_path, flag):
+    home = tmp_path / "home"
+    (home / "checkpoint-500").mkdir(parents=True)
+    (home / "checkpoint-500" / "optimizer.pt").touch()
+    (home / "config.json").write_text("{}", encoding="utf-8")
+    (home / "diary.txt").write_text("mine", encoding="utf-8")
+    before = sorted(home.rglob("*"))
+    assert not looks_like_ours(home)
+    with pytest.raises(UsageError, match=rf"--{flag}: nothing in it shows that regard wrote it.*diary\.txt"):
+        prepare_output(home, resume=flag == "resume", force=flag == "force")
+    with pytest.raises(UsageError, match="not empty and was not written by regard"):
+        prepare_output(home, resume=False, force=False)
+    assert sorted(home.rglob("*")) == before
+
+
+def test_a_link_to_a_checkpoint_elsewhere_is_not_followed(run, tmp_path):
+    write_checkpoint(tmp_path / "precious", 1, tensors={}, state={})
+    (run / "checkpoint-1").symlink_to(tmp_path / "precious" / "checkpoint-1")
+    prepare_output(run, resume=False, force=True)
+    assert last_good_checkpoint(tmp_path / "precious").step == 1
+
+
+def test_both_flags_contradict(tmp_path):
+    with pytest.raises(UsageError, match="one of the two"):
+        prepare_output(tmp_path / "run", resume=True, force=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_is_not_a_folder(tmp_path):
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="is a file"):
+        prepare_output(tmp_path / "file", resume=False, force=True)
+    with pytest.raises(FolderError, match="a file is in the way"):
+        prepare_output(tmp_path / "file" / "below", resume=False, force=False)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_removed(run, monkeypatch):
+    before = names(run)
+
+    def refuse(path, content):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(output, "write_synced", refuse)
+    with pytest.raises(FolderError, match="no permission to write there"):
+        prepare_output(run, resume=False, force=True)
+    assert names(run) == before
+    assert read_model(run).config == {"x": 1}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the administrator may write everywhere")
+def test_a_folder_without_permission(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(FolderError, match="no permission to write there"):
+            prepare_output(tmp_path / "run", resume=False, force=False)
+    finally:
+        tmp_path.chmod(0o700)
