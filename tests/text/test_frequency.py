@@ -19,8 +19,6 @@ from regard.text.frequency import (
 )
 from regard.text.training import train_tokenizer
 
-MULTI30K = Path(__file__).resolve().parents[3] / "shared" / "data" / "multi30k" / "train.en.gz"
-
 
 def _zipf_corpus(num_words: int) -> list[str]:
     """Made-up words in which the frequency falls with the rank, as in natural text."""
@@ -47,9 +45,8 @@ def test_m4_rarer_words_have_more_pieces(kind: str, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.skipif(not MULTI30K.exists(), reason="the Multi30k files are not on this machine")
-def test_m4_on_a_natural_corpus() -> None:
-    with gzip.open(MULTI30K, "rt", encoding="utf-8") as file:
+def test_m4_on_a_natural_corpus(real_data: Path) -> None:
+    with gzip.open(real_data / "multi30k" / "train.en.gz", "rt", encoding="utf-8") as file:
         texts = [next(file).strip() for _ in range(12_000)]
     rows = frequency_table(train_tokenizer(texts, vocab_size=2000), texts)
     assert sum(row.count for row in rows) > 100_000
