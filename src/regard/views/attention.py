@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import UsageError, unknown
-from regard.views.picture import INK, MUTED, RULE, Picture, shown, text_width
+from regard.views.picture import INK, MUTED, Picture, shown, text_width
 from regard.views.view import View, write_whole
 
 SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it 8 bits keep the page small
@@ -96,9 +96,7 @@ def attention_view(
         )
     links = _checked_gold(gold or (), maps)
     data = _data(maps, title=title, note=note, first=first, head=initial_head, gold=links)
-    draw = partial(
-        _draw, first, head=initial_head, title=title, gold=links if _is_linked(first, maps) else []
-    )
+    draw = partial(_draw, first, head=initial_head, title=title, gold=links if _is_linked(first, maps) else [])
     return View("attention", data, title, draw)
 
 
@@ -312,7 +310,13 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
         picture.image(left, top, columns * cell, rows * cell, painted)
     for row, column in gold:
         picture.rectangle(
-            left + column * cell + 1, top + row * cell + 1, cell - 2, cell - 2, fill="none", stroke=GOLD_COLOUR, radius=4
+            left + column * cell + 1,
+            top + row * cell + 1,
+            cell - 2,
+            cell - 2,
+            fill="none",
+            stroke=GOLD_COLOUR,
+            radius=4,
         )
     _draw_legend(picture, left, top + rows * cell + 24, table, scale, with_gold=bool(gold))
     return picture

@@ -1,0 +1,174 @@
+/**
+ * Line charts: curves over steps, with a read-out under the pointer and a logarithmic axis on request.
+ *
+ * Knows points and names, not what they measure.
+ */
+
+import { el, svg, tick } from "./dom.js";
+
+const HEIGHT = 250;
+const MARGIN = { left: 54, right: 14, top: 10, bottom: 38 };
+const SMOOTHED_FROM = 60; // points; shorter curves are shown as they are
+const NOISE = 4; // a curve that goes up and down more than this many times its own range is noisy
+
+/** A number short enough for an axis, exact enough to read. */
+export function short(number, digits = 4) {
+  if (number === 0) return "0";
+  const size = Math.abs(number);
+  if (size >= 1e4) return new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 }).format(number);
+  if (size < 1e-3) return String(number.toExponential(digits - 2)).replace(/\.?0+e/, "e");
+  return String(Number(number.toPrecision(digits)));
+}
+
+/** A chart as an element that follows its own width. */
+export function chart({ title, series }) {
+  const values = series.flatMap((one) => one.points.map(([, value]) => value).filter((value) => value !== null));
+  const state = { log: false, smooth: series.some(isNoisy), cursor: null };
+  const drawing = svg("svg", { class: "chart-drawing", height: HEIGHT, role: "img", "aria-label": describe(title, series) });
+  const legend = el("div", { class: "chart-legend" });
+  const redraw = () => draw(drawing, legend, series, state);
+  const boxes = [];
+  if (values.length > 1 && values.every((value) => value > 0)) {
+    boxes.push(tick({ label: "log", name: "log", value: false, onChange: (on) => (Object.assign(state, { log: on }), redraw()) }).element);
+  }
+  if (state.smooth) {
+    boxes.push(tick({ label: "smooth", name: "smooth", value: true, onChange: (on) => (Object.assign(state, { smooth: on }), redraw()) }).element);
+  }
+  const point = (event) => {
+    state.cursor = event === null ? null : event.clientX - drawing.getBoundingClientRect().left;
+    redraw();
+  };
+  drawing.addEventListener("pointermove", point);
+  drawing.addEventListener("pointerleave", () => point(null));
+  const element = el("figure", { class: "panel chart", data: { chart: title } }, el("div", { class: "chart-head" }, el("h3", { text: title }), ...boxes), legend, drawing);
+  new ResizeObserver(redraw).observe(drawing);
+  return element;
+}
+
+function describe(title, series) {
+  const parts = series.map((one) => {
+    const last = one.points.findLast(([, value]) => value !== null);
+    return last ? `${one.name} ends at ${short(last[1])} after step ${short(last[0])}` : `${one.name} has no values`;
+  });
+  return `${title}: ${parts.join("; ")}`;
+}
+
+function draw(drawing, legend, series, state) {
+  const width = drawing.clientWidth;
+  if (width < 80) return;
+  const points = series.flatMap((one) => one.points.filter(([, value]) => value !== null));
+  if (points.length === 0) {
+    drawing.replaceChildren(svg("text", { x: 8, y: 24, class: "axis-text", text: "no finite values" }));
+    return;
+  }
+  const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT - MARGIN.bottom };
+  const across = scale(points.map(([step]) => step), box.left, box.right, false);
+  const up = scale(points.map(([, value]) => value), box.bottom, box.top, state.log);
+  const parts = [];
+  for (const value of up.ticks) {
+    const y = up.place(value);
+    parts.push(svg("line", { class: "grid-line", x1: box.left, x2: box.right, y1: y, y2: y }));
+    parts.push(svg("text", { class: "axis-text", x: box.left - 8, y: y + 4, "text-anchor": "end", text: short(value, 3) }));
+  }
+  for (const step of across.ticks) {
+    parts.push(svg("text", { class: "axis-text", x: across.place(step), y: box.bottom + 18, "text-anchor": "middle", text: short(step, 4) }));
+  }
+  parts.push(svg("text", { class: "axis-text", x: box.right, y: box.bottom + 34, "text-anchor": "end", text: "step" }));
+  series.forEach((one, at) => {
+    const smooth = state.smooth && isNoisy(one);
+    const trace = (line, look) => parts.push(svg("path", { class: `curve series-${at % 6} ${look}`, d: path(line, across, up) }));
+    trace(one.points, smooth ? "faint" : "");
+    if (smooth) trace(smoothed(one.points), "");
+    if (one.points.length === 1 && one.points[0][1] !== null) {
+      parts.push(svg("circle", { class: `spot series-${at % 6}`, cx: across.place(one.points[0][0]), cy: up.place(one.points[0][1]), r: 3.5 }));
+    }
+  });
+  const near = state.cursor === null ? null : nearest(points, across, state.cursor);
+  if (near !== null) parts.push(svg("line", { class: "cursor-line", x1: across.place(near), x2: across.place(near), y1: box.top, y2: box.bottom }));
+  const entries = series.map((one, at) => {
+    const found = near === null ? one.points.findLast(([, value]) => value !== null) : closest(one.points, near);
+    if (near !== null && found) parts.push(svg("circle", { class: `spot series-${at % 6}`, cx: across.place(found[0]), cy: up.place(found[1]), r: 4 }));
+    return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${one.name} `, el("b", { text: found ? short(found[1]) : "none" }));
+  });
+  const where = el("span", { class: "entry where", text: near === null ? "last values" : `step ${near.toLocaleString("en")}` });
+  legend.replaceChildren(...entries, where);
+  drawing.replaceChildren(...parts);
+}
+
+function path(points, across, up) {
+  let text = "";
+  let drawing = false;
+  for (const [step, value] of points) {
+    if (value === null) drawing = false;
+    else {
+      text += `${drawing ? "L" : "M"}${across.place(step).toFixed(1)} ${up.place(value).toFixed(1)}`;
+      drawing = true;
+    }
+  }
+  return text;
+}
+
+function isNoisy({ points }) {
+  const values = points.map(([, value]) => value).filter((value) => value !== null);
+  if (values.length < SMOOTHED_FROM) return false;
+  const travelled = values.reduce((sum, value, at) => sum + (at ? Math.abs(value - values[at - 1]) : 0), 0);
+  const range = values.reduce((most, value) => Math.max(most, value), -Infinity) - values.reduce((least, value) => Math.min(least, value), Infinity);
+  return travelled > NOISE * range;
+}
+
+/** A centred moving mean over a thirtieth of the curve. */
+function smoothed(points) {
+  const reach = Math.max(2, Math.round(points.length / 60));
+  return points.map(([step, value], at) => {
+    if (value === null) return [step, null];
+    const near = points.slice(Math.max(0, at - reach), at + reach + 1).filter((point) => point[1] !== null);
+    return [step, near.reduce((sum, point) => sum + point[1], 0) / near.length];
+  });
+}
+
+/** Numbers to places on the screen, and round numbers to label. */
+function scale(values, from, to, log) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  if (low === high) {
+    const spread = Math.abs(low) / 2 || 0.5;
+    [low, high] = [low - spread, high + spread];
+  }
+  const turn = log ? Math.log10 : (value) => value;
+  const [start, end] = [turn(low), turn(high)];
+  const place = (value) => from + ((turn(value) - start) / (end - start)) * (to - from);
+  return { place, ticks: log ? logTicks(low, high) : evenTicks(low, high, Math.abs(to - from) > 330 ? 6 : 4) };
+}
+
+function evenTicks(low, high, about) {
+  const rough = (high - low) / about;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * unit).find((size) => size >= rough * 0.999);
+  const ticks = [];
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) ticks.push(Number((index * step).toPrecision(12)));
+  return ticks;
+}
+
+function logTicks(low, high) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+    for (const factor of [1, 2, 5]) ticks.push(Number((factor * 10 ** power).toPrecision(12)));
+  }
+  const inside = ticks.filter((value) => value >= low * 0.999 && value <= high * 1.001);
+  const whole = inside.filter((value) => Number.isInteger(Math.round(Math.log10(value) * 1e9) / 1e9));
+  if (inside.length > 8) return whole;
+  return inside.length >= 2 ? inside : evenTicks(low, high, 4);
+}
+
+function nearest(points, across, place) {
+  return points.reduce((best, point) => (Math.abs(across.place(point[0]) - place) < Math.abs(across.place(best[0]) - place) ? point : best))[0];
+}
+
+function closest(points, step) {
+  const valued = points.filter(([, value]) => value !== null);
+  return valued.length ? valued.reduce((best, point) => (Math.abs(point[0] - step) < Math.abs(best[0] - step) ? point : best)) : null;
+}

@@ -1,0 +1,111 @@
+/**
+ * The training report: scores, curves, samples, attention, choices and settings, in the order of interest.
+ *
+ * `render(root, data)` takes what report.py arranges. Attention is shown by the attention viewer itself.
+ */
+
+import { render as renderAttention } from "./attention.js";
+import { chart } from "./charts.js";
+import { choice, el } from "./dom.js";
+
+const SAMPLES_FIRST = 8;
+
+export function render(root, data) {
+  const parts = [
+    el("header", {}, el("h1", { text: data.title }), data.summary ? el("p", { class: "note", text: data.summary }) : null),
+    scores(data.scores),
+    section("Curves", data.charts.length, () => el("div", { class: "charts" }, ...data.charts.map(chart))),
+    section("Samples", data.samples.length, () => samples(data.samples)),
+    section("What it attends to", data.attention.length, () => attention(data.attention)),
+    section("Chosen automatically", data.notes.length, () => el("ul", { class: "panel notes" }, ...data.notes.map((text) => el("li", { text })))),
+    section("Settings", data.settings.length, () => settings(data.settings)),
+  ];
+  root.replaceChildren(el("div", { class: "report" }, ...parts.filter(Boolean)));
+}
+
+function section(title, count, build) {
+  return count ? el("section", { data: { section: title } }, el("h2", { class: "section-title", text: title }), build()) : null;
+}
+
+function scores(list) {
+  if (!list.length) return null;
+  const cards = list.map(({ name, value, remark }) =>
+    el("div", { class: "panel score" }, el("dt", { text: name }), el("dd", { class: "score-value", text: value }), remark ? el("dd", { class: "remark", text: remark }) : null),
+  );
+  return el("dl", { class: "scores" }, ...cards);
+}
+
+function samples(list) {
+  const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(sampleRow));
+  const head = el("thead", {}, el("tr", {}, ...["Source", "Reference", "Output"].map((text) => el("th", { scope: "col", text }))));
+  const same = list.filter(({ reference, output }) => reference === output).length;
+  const caption = el("caption", { text: `${same} of ${list.length} equal their reference. Words that differ are marked.` });
+  const box = el("div", { class: "panel samples" }, el("table", {}, caption, head, body));
+  if (list.length > SAMPLES_FIRST) {
+    const more = el("button", { type: "button", text: `Show all ${list.length}` });
+    more.addEventListener("click", () => {
+      body.append(...list.slice(SAMPLES_FIRST).map(sampleRow));
+      more.remove();
+    });
+    box.append(more);
+  }
+  return box;
+}
+
+function sampleRow({ source, reference, output }) {
+  const same = reference === output;
+  const cell = (name, ...content) => el("td", { data: { name }, dir: "auto" }, ...content);
+  const mark = el("span", { class: same ? "mark same" : "mark", text: same ? "✓" : "≠", title: same ? "equals the reference" : "differs from the reference" });
+  return el("tr", {}, cell("Source", source), cell("Reference", reference), cell("Output", mark, ...(same ? [output] : marked(reference, output))));
+}
+
+/** The output with the words marked that do not lie on the longest common thread with the reference. */
+function marked(reference, output) {
+  const wanted = reference.split(/\s+/);
+  const words = output.split(/\s+/);
+  if (wanted.length * words.length > 250_000) return [output]; // a table this large would stall the page
+  const common = Array.from({ length: wanted.length + 1 }, () => new Uint16Array(words.length + 1));
+  for (let one = wanted.length - 1; one >= 0; one -= 1) {
+    for (let other = words.length - 1; other >= 0; other -= 1) {
+      common[one][other] = wanted[one] === words[other] ? common[one + 1][other + 1] + 1 : Math.max(common[one + 1][other], common[one][other + 1]);
+    }
+  }
+  const parts = [];
+  let one = 0;
+  words.forEach((word, other) => {
+    while (one < wanted.length && wanted[one] !== word && common[one + 1][other] >= common[one][other + 1] && common[one + 1][other] === common[one][other]) one += 1;
+    const shared = one < wanted.length && wanted[one] === word && common[one][other] === common[one + 1][other + 1] + 1;
+    if (shared) one += 1;
+    parts.push(other ? " " : "", shared ? word : el("mark", { text: word }));
+  });
+  return parts;
+}
+
+/** One attention viewer at a time; each is built when first opened. */
+function attention(list) {
+  const box = el("div", { class: "attention-box" });
+  const built = new Map();
+  const open = (index) => {
+    if (!built.has(index)) {
+      const holder = el("div");
+      built.set(index, holder);
+      box.append(holder);
+      renderAttention(holder, list[index].data, { heading: "h3" });
+    }
+    for (const [other, holder] of built) holder.hidden = other !== index;
+  };
+  const tabs = choice({
+    label: "Sentence",
+    name: "sentence",
+    options: list.map(({ title }, index) => ({ value: index, label: title })),
+    value: 0,
+    onChange: (index) => open(Number(index)),
+  });
+  open(0);
+  return el("div", {}, list.length > 1 ? tabs.element : null, box);
+}
+
+function settings(list) {
+  const lines = list.map(([name, value]) => el("div", { class: "setting" }, el("dt", { text: name }), el("dd", { text: value })));
+  return el("dl", { class: "panel settings" }, ...lines);
+}

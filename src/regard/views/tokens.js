@@ -1,0 +1,98 @@
+/**
+ * The token viewer: a text cut into coloured pieces, one column per tokenizer.
+ *
+ * `render(root, data)` takes what tokens.py prepares. The text of the spans, joined, is the text itself; ids
+ * and marks are drawn by the style sheet, so that copying the text copies nothing else.
+ */
+
+import { el, shown, tick } from "./dom.js";
+
+const COLOURS = 6;
+
+export function render(root, data) {
+  const columns = data.columns.map(column);
+  const ids = tick({ label: "Show ids", name: "ids", value: false, onChange: (on) => section.classList.toggle("with-ids", on) });
+  const section = el(
+    "section",
+    { class: "tokens" },
+    el("header", {}, el("h1", { text: data.title }), data.note ? el("p", { class: "note", text: data.note }) : null),
+    el("div", { class: "tokens-bar" }, ids.element),
+    el("div", { class: "token-columns" }, ...columns),
+  );
+  root.replaceChildren(section);
+}
+
+function column(data) {
+  const report = el("p", { class: "piece-report quiet", "aria-live": "polite" });
+  const merges = el("div", { class: "merges" });
+  const spans = data.pieces.map((piece, place) => pieceSpan(data, piece, place));
+  const prompt = data.owners.length ? "Point at a piece to see its token; click to see the merges that made its word." : "Point at a piece to see its token.";
+  const idle = () => report.replaceChildren(prompt);
+  let chosen = null;
+  const tell = (place) => {
+    const [text, token, id] = data.pieces[place];
+    report.replaceChildren(el("bdi", { class: "token", text: shown(token) }), ` is token ${id}, piece ${place + 1} of ${data.pieces.length}`);
+    if (text && text !== token) report.append(", covering ", el("bdi", { class: "covered", text: shown(text) }));
+  };
+  const choose = (place) => {
+    chosen = chosen === place ? null : place;
+    spans.forEach((span, other) => {
+      span.setAttribute("aria-pressed", String(other === chosen));
+      span.classList.toggle("same-word", chosen !== null && data.owners.length > 0 && data.owners[other] === data.owners[chosen]);
+    });
+    const word = chosen === null ? undefined : data.owners[chosen];
+    merges.replaceChildren(...(word === undefined ? [] : mergeSteps(data.words[word])));
+  };
+  spans.forEach((span, place) => {
+    span.addEventListener("pointerenter", () => tell(place));
+    span.addEventListener("focus", () => tell(place));
+    span.addEventListener("pointerleave", () => (chosen === null ? idle() : tell(chosen)));
+    span.addEventListener("click", () => choose(place));
+    span.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        choose(place);
+      }
+      const next = { ArrowRight: place + 1, ArrowLeft: place - 1 }[event.key];
+      if (spans[next]) spans[next].focus();
+    });
+  });
+  idle();
+  const characters = data.pieces.reduce((sum, [text]) => sum + [...text].length, 0);
+  const count = data.pieces.length;
+  const rate = count ? `, ${(characters / count).toFixed(2)} characters per token` : "";
+  return el(
+    "article",
+    { class: "panel token-column" },
+    el("h2", { text: data.name }),
+    el("p", { class: "quiet counts", text: `${count} ${count === 1 ? "token" : "tokens"}${rate}` }),
+    el("p", { class: "pieces", dir: "auto" }, ...spans),
+    report,
+    merges,
+  );
+}
+
+/** One piece; a line break keeps its place and gets a mark. */
+function pieceSpan(data, [text, token, id], place) {
+  const parts = text.split("\n").flatMap((part, at) => (at === 0 ? [part] : [el("i", { class: "line-break" }), el("span", { class: "new-line", text: "\n" }), part]));
+  const label = `token ${shown(token)}, id ${id}`;
+  return el(
+    "span",
+    { class: `piece piece-${place % COLOURS}`, tabindex: 0, role: "button", "aria-pressed": "false", "aria-label": label, data: { id, token: shown(token) } },
+    ...parts.filter((part) => part !== ""),
+  );
+}
+
+/** The word after each merge, the new symbol marked. */
+function mergeSteps(steps) {
+  const items = steps.map((step, at) => {
+    const symbols = step.split(" ");
+    const before = at > 0 ? steps[at - 1].split(" ") : symbols;
+    const made = symbols.findIndex((symbol, place) => symbol !== before[place]);
+    const chips = symbols.map((symbol, place) => el("bdi", { class: at > 0 && place === made ? "symbol made" : "symbol", text: shown(symbol) }));
+    return el("li", {}, ...chips);
+  });
+  const merges = steps.length - 1;
+  const heading = merges === 0 ? "No merge: the word is written symbol by symbol" : `${merges} ${merges === 1 ? "merge" : "merges"}, first to last`;
+  return [el("h3", { text: heading }), el("ol", { start: 0 }, ...items)];
+}
