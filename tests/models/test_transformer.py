@@ -1,0 +1,308 @@
+"""The encoder-decoder: its published sizes, its three architectures, what depends on what, and its config."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import from_dict, to_dict
+from regard.errors import UsageError
+from regard.models.transformer import MODERN, PRESETS, Transformer, TransformerConfig
+from regard.nn import masks
+from regard.nn.taps import capture, edit
+
+TINY: dict[str, Any] = dict(
+    vocab_size=53, encoder_layers=2, decoder_layers=2, width=22, hidden=37, heads=3, head_width=6, dropout=0.0
+)
+
+
+def build(**settings: Any) -> Transformer:
+    """A small model in which every weight counts (a pre-norm one starts as the identity)."""
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(**TINY | settings)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(mean=float(name.endswith("norm.scale")), std=0.2)
+    return model
+
+
+def count(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+# --- Sizes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "millions"), [("transformer-base", 65), ("transformer-big", 213)])
+def test_m125_published_sizes(name: str, millions: int) -> None:
+    """The paper's table 3 gives 65 and 213 million; it counts a vocabulary of "about 37,000", so within 4 %."""
+    with torch.device("meta"):
+        model = Transformer(TransformerConfig(**PRESETS[name]))  # type: ignore[arg-type]
+    assert count(model) == pytest.approx(millions * 1e6, rel=0.04)
+    assert len(model.encoder) == len(model.decoder) == 6
+
+
+def test_m125_the_count_by_hand() -> None:
+    """N·D for the embedding; 4 (D² + D) per attention; D·F + F + F·D + D per feed-forward; 2 D per norm."""
+    N, D, F = 37_000, 512, 2048
+    attention, feed_forward, norm = 4 * (D * D + D), 2 * D * F + F + D, 2 * D
+    encoder = 6 * (attention + feed_forward + 2 * norm)
+    decoder = 6 * (2 * attention + feed_forward + 3 * norm)
+    with torch.device("meta"):
+        model = Transformer(TransformerConfig(**PRESETS["transformer-base"]))  # type: ignore[arg-type]
+    assert count(model) == N * D + encoder + decoder == 63_082_496
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("recipe", [{}, MODERN])
+def test_every_preset_builds(name: str, recipe: dict[str, Any]) -> None:
+    with torch.device("meta"):
+        config = TransformerConfig(**{"vocab_size": 101, **recipe, **PRESETS[name]})  # type: ignore[arg-type]
+        assert count(Transformer(config)) > 0
+
+
+def test_m99_the_base_model_has_eight_heads_of_64() -> None:
+    base = PRESETS["transformer-base"]
+    assert (base["width"], base["heads"], base["head_width"]) == (512, 8, 64)
+
+
+# --- What depends on what -----------------------------------------------------------------------------------
+
+
+def influence(model: Transformer, source: Tensor | None, target: Tensor | None, *, change: str) -> Tensor:
+    """Which output positions (rows) change when one input token (columns) does."""
+    before = model(source, target)
+    changed = source if change == "source" else target
+    assert changed is not None
+    columns = []
+    for j in range(changed.shape[1]):
+        other = changed.clone()
+        other[:, j] = (other[:, j] + 1) % TINY["vocab_size"]
+        after = model(other, target) if change == "source" else model(source, other)
+        columns.append((after != before).any(dim=-1)[0])
+    return torch.stack(columns, dim=-1)
+
+
+def test_m213_one_key_builds_three_architectures_with_their_own_mask_pictures() -> None:
+    source, target = torch.tensor([[3, 14, 15, 9, 2, 6, 5]]), torch.tensor([[31, 41, 5, 9, 26]])
+    full, past = torch.ones(7, 7).bool(), torch.ones(5, 5).tril().bool()
+
+    both = build(architecture="encoder-decoder")
+    assert torch.equal(influence(both, source, target, change="target"), past)
+    assert torch.equal(influence(both, source, target, change="source"), torch.ones(5, 7).bool())
+
+    encoder = build(architecture="encoder-only")
+    assert torch.equal(influence(encoder, source, None, change="source"), full)
+
+    decoder = build(architecture="decoder-only")
+    assert torch.equal(influence(decoder, None, target, change="target"), past)
+
+    with capture(both) as seen_both, capture(encoder) as seen_encoder, capture(decoder) as seen_decoder:
+        both(source, target)
+        encoder(source, None)
+        decoder(None, target)
+    pictures = {
+        address: (recipe.weights()[0, 0] > 0)
+        for trace in (seen_both, seen_encoder, seen_decoder)
+        for address, recipe in trace.recipes.items()
+    }
+    for address, picture in pictures.items():
+        assert torch.equal(picture, past if address.startswith("decoder") and "self" in address else picture | True)
+    assert list(seen_both.recipes) == list(both.config.attentions)
+    assert list(seen_encoder.recipes) == list(encoder.config.attentions) == ["encoder.0.self", "encoder.1.self"]
+    assert list(seen_decoder.recipes) == list(decoder.config.attentions) == ["decoder.0.self", "decoder.1.self"]
+
+
+def test_m213_the_three_are_made_of_the_same_blocks() -> None:
+    both = build().state_dict()
+    for kind in ("encoder", "decoder"):
+        alone = build(architecture=f"{kind}-only").state_dict()
+        assert all(name in both and both[name].shape == alone[name].shape for name in alone)
+
+
+@pytest.mark.parametrize("recipe", [{}, MODERN])
+def test_m131_each_encoding_depends_on_every_input(recipe: dict[str, Any]) -> None:
+    """One pass for all positions; the Jacobian of each z_i with respect to each embedded x_j is not zero."""
+    model = build(**recipe).double()
+    source = torch.tensor([[3, 14, 15, 9, 26]])
+
+    def encode(embedded: Tensor) -> Tensor:
+        with edit(model, "source_embedding", lambda _: embedded):
+            out: Tensor = model.encode(source, masks.everything())[0]
+        return out
+
+    start = model.source_embedding(source).detach()
+    jacobian = torch.autograd.functional.jacobian(encode, start)[:, :, 0]  # (i, D, j, D)
+    assert jacobian.shape == (5, 22, 5, 22)
+    sizes = jacobian.abs().amax(dim=(1, 3))
+    assert (sizes > 1e-6).all()
+
+
+SENTENCE_PAIRS = [
+    pytest.param("Cat ate fish", "Fish ate cat", id="m112"),
+    pytest.param("The student is eating an apple", "An apple is eating the student", id="m113"),
+    pytest.param("The cat chased the mouse", "The mouse chased the cat", id="m114"),
+]
+
+
+def word_ids(*sentences: str) -> list[Tensor]:
+    """A number for each lower-cased word, the same in all sentences."""
+    words = sorted({word for sentence in sentences for word in sentence.lower().split()})
+    return [torch.tensor([[words.index(word) for word in sentence.lower().split()]]) for sentence in sentences]
+
+
+@pytest.mark.parametrize(("one", "other"), SENTENCE_PAIRS)
+def test_m112_m113_m114_without_positions_order_is_invisible(one: str, other: str) -> None:
+    first, second = word_ids(one, other)
+    assert sorted(first[0].tolist()) == sorted(second[0].tolist())
+    order = [int(i) for i in second[0].argsort(stable=True)[first[0].argsort(stable=True).argsort(stable=True)]]
+    assert torch.equal(second[0][order], first[0])
+    blind = build(positions="none").double()
+    keep = masks.everything()
+    torch.testing.assert_close(blind.encode(first, keep), blind.encode(second, keep)[:, order], atol=1e-6, rtol=0)
+    for positions in ("sinusoidal", "learned", "rotary"):
+        seeing = build(positions=positions).double()
+        difference = seeing.encode(first, keep) - seeing.encode(second, keep)[:, order]
+        assert difference.abs().max() > 1e-2, positions
+
+
+# --- Its parts ----------------------------------------------------------------------------------------------
+
+
+def test_pruned_heads_build_and_run() -> None:
+    pruned = {"encoder.1.self": 1, "decoder.0.self": 2, "decoder.1.cross": 5}
+    model = build(heads_at=pruned)
+    source, target = torch.tensor([[3, 14, 15]]), torch.tensor([[9, 26]])
+    with capture(model) as trace:
+        assert model(source, target).shape == (1, 2, 53)
+    found = {address: recipe.q.shape[1] for address, recipe in trace.recipes.items()}
+    assert found == {address: pruned.get(address, 3) for address in model.config.attentions}
+
+
+def test_pruning_a_head_that_adds_nothing_changes_nothing() -> None:
+    whole, pruned = build(), build(heads_at={"decoder.1.cross": 2})
+    attention = whole.decoder[1].cross_attention
+    with torch.no_grad():
+        attention.output.weight[:, 12:] = 0  # the third head of 6
+    kept = {
+        "query": attention.query.weight[:12],
+        "key_value": torch.cat((attention.key_value.weight[:12], attention.key_value.weight[18:30])),
+    }
+    biases = {
+        "query": attention.query.bias[:12],
+        "key_value": torch.cat((attention.key_value.bias[:12], attention.key_value.bias[18:30])),
+    }
+    state = whole.state_dict()
+    for name in ("query", "key_value"):
+        state[f"decoder.1.cross_attention.{name}.weight"] = kept[name]
+        state[f"decoder.1.cross_attention.{name}.bias"] = biases[name]
+    state["decoder.1.cross_attention.output.weight"] = attention.output.weight[:, :12]
+    pruned.load_state_dict(state)
+    source, target = torch.tensor([[3, 14, 15]]), torch.tensor([[9, 26]])
+    torch.testing.assert_close(whole(source, target), pruned(source, target), atol=1e-5, rtol=0)
+
+
+def test_one_matrix_where_vocabularies_are_joint_and_two_where_not() -> None:
+    joint = build()
+    assert joint.source_embedding.weight is joint.target_embedding.weight is joint.output_weight
+    separate = build(source_vocab_size=31)
+    assert separate.source_embedding.weight.shape == (31, 22)
+    assert separate.target_embedding.weight is separate.output_weight
+    untied = build(tie_embeddings=False)
+    assert untied.output_weight is untied.output is not untied.target_embedding.weight
+    assert build(architecture="encoder-only").output_weight.shape == (53, 22)
+
+
+def test_logits_are_hidden_states_times_the_output_matrix() -> None:
+    model = build(output_bias=True)
+    hidden = torch.randn(2, 3, 22)
+    assert model.output_bias is not None
+    expected = torch.einsum("btd,nd->btn", hidden, model.output_weight) + model.output_bias
+    torch.testing.assert_close(model.logits(hidden), expected, atol=1e-5, rtol=0)
+
+
+def test_a_new_pre_norm_model_is_the_identity_and_a_post_norm_one_is_not() -> None:
+    torch.manual_seed(0)
+    source = torch.tensor([[3, 14, 15]])
+    pre = Transformer(TransformerConfig(**TINY | MODERN | {"final_norm": False}))
+    torch.testing.assert_close(pre.encode(source, masks.everything()), pre.source_embedding(source))
+    post = Transformer(TransformerConfig(**TINY))
+    assert (post.encode(source, masks.everything()) - post.source_embedding(source)).abs().max() > 0.1
+
+
+def test_embeddings_start_at_length_one_after_scaling() -> None:
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocab_size=1009, width=64, encoder_layers=1, decoder_layers=1))
+    scaled = model.source_embedding.weight * model.source_embedding.factor
+    assert scaled.std().item() == pytest.approx(1.0, rel=0.02)
+    assert model.source_embedding.factor == 8.0
+
+
+def test_an_address_for_each_embedding() -> None:
+    model = build()
+    source, target = torch.tensor([[3, 14, 15]]), torch.tensor([[9, 26]])
+    with edit(model, "target_embedding", torch.zeros_like):
+        blank = model(source, target)
+    assert not torch.equal(blank, model(source, target))
+    torch.testing.assert_close(blank[:, 0], blank[:, 1], atol=1e-5, rtol=0)  # no words, no positions: no difference
+
+
+# --- Wrong use ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"width": 0}, "width must be at least 1, not 0"),
+        ({"heads": -1}, "heads must be at least 1, not -1"),
+        ({"max_positions": 0}, "max_positions must be at least 1, not 0"),
+        ({"source_vocab_size": 0}, "source_vocab_size must be at least 1, not 0"),
+        ({"dropout": 1.0}, r"dropout must be at least 0 and below 1, not 1\.0"),
+        ({"attention_dropout": -0.1}, r"attention_dropout must be .* not -0\.1"),
+        ({"architecture": "encoder-decodr"}, "unknown architecture .* Did you mean 'encoder-decoder'"),
+        ({"positions": "rotery"}, r"unknown positions 'rotery'\. Did you mean 'rotary'"),
+        ({"position_layout": "half"}, "unknown position_layout .* Did you mean 'halves'"),
+        ({"norm": "layernorm"}, "unknown norm 'layernorm'"),
+        ({"norm_placement": "per"}, "unknown norm_placement .* Did you mean 'pre'"),
+        ({"activation": "geelu"}, "unknown activation .* Did you mean 'gelu'"),
+        ({"heads_at": {"decoder.2.cross": 1}}, r"unknown address in heads_at .* Did you mean 'decoder\.\d\.cross'"),
+        ({"heads_at": {"decoder.1.cross": 0}}, r"at least 1 head at decoder\.1\.cross, not 0"),
+        ({"architecture": "decoder-only", "heads_at": {"decoder.1.cross": 1}}, "unknown address in heads_at"),
+    ],
+)
+def test_wrong_settings_name_what_is_allowed(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        TransformerConfig(**TINY | settings)
+
+
+def test_a_misspelt_setting_suggests_the_right_one() -> None:
+    with pytest.raises(UsageError, match=r"unknown TransformerConfig setting 'widht'\. Did you mean 'width'"):
+        from_dict(TransformerConfig, {"vocab_size": 7, "widht": 8})
+
+
+def test_a_config_survives_json() -> None:
+    config = TransformerConfig(**TINY | MODERN | {"heads_at": {"decoder.1.cross": 2}})
+    assert from_dict(TransformerConfig, json.loads(json.dumps(to_dict(config)))) == config
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.width = 3  # type: ignore[misc]
+
+
+def test_missing_ids_are_named() -> None:
+    ids = torch.tensor([[1, 2]])
+    with pytest.raises(UsageError, match="has an encoder and needs source ids"):
+        build()(None, ids)
+    with pytest.raises(UsageError, match="has a decoder and needs target ids"):
+        build()(ids, None)
+    with pytest.raises(UsageError, match="needs target ids"):
+        build(architecture="decoder-only")(ids, None)
+
+
+def test_a_text_longer_than_the_learned_positions_is_refused() -> None:
+    model = build(positions="learned", max_positions=3)
+    with pytest.raises(UsageError, match="4 tokens is longer than the 3 positions"):
+        model.encode(torch.tensor([[1, 2, 3, 4]]), masks.everything())
