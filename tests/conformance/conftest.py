@@ -1,0 +1,182 @@
+"""Every model that regard offers, small and with random weights, and how each is run. Register new ones here.
+
+The suite beside this file asks the same questions of every entry of REGISTERED: captured = uncaptured,
+batched = single, padded = unpadded, cached = uncached, saved = loaded, and no look into the future. An entry
+knows how to build its model and how to run it over texts of different lengths; questions that make no sense for it
+(an encoder has no cache) are left out by what it lacks, not by a list of exceptions.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.models.transformer import MODERN, Transformer, TransformerConfig
+from regard.nn import masks
+
+VOCABULARY = 53
+SOURCE_VOCABULARY = 31
+
+
+class Text(NamedTuple):
+    """Ids that go in: what is read, and what is written so far."""
+
+    source: list[int]
+    target: list[int]
+
+
+# Lengths 1 to 13, none a multiple of another; ids fit both vocabularies.
+TEXTS = [
+    Text([3, 14, 15, 9, 26, 5, 30], [27, 18, 28, 18, 28]),
+    Text([2], [7, 1, 8, 2, 8, 1, 8, 28, 4, 5, 9, 0, 4]),
+    Text([16, 18, 0, 3, 3, 9, 8, 8, 7, 4, 9], [1]),
+    Text([5, 7, 7], [2, 15, 6]),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """A model and how to ask it."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    # Outputs of each text alone, without its padding. All texts run in one batch, with `padding` more columns.
+    run: Callable[[Any, Sequence[Text], int], list[Tensor]]
+    # Outputs of one text whose target comes in pieces of these sizes; None for models that do not write.
+    run_cached: Callable[[Any, Text, Sequence[int]], Tensor] | None = None
+
+
+def run_transformer(model: Transformer, texts: Sequence[Text], padding: int) -> list[Tensor]:
+    source, source_lengths = batch([text.source for text in texts], padding)
+    target, _ = batch([text.target for text in texts], padding)
+    config = model.config
+    logits = model(
+        source if config.has_encoder else None,
+        target if config.has_decoder else None,
+        masks.lengths(source_lengths),
+    )
+    real = [text.target if config.has_decoder else text.source for text in texts]
+    return [row[: len(ids)] for row, ids in zip(logits, real, strict=True)]
+
+
+def run_transformer_cached(model: Transformer, text: Text, sizes: Sequence[int]) -> Tensor:
+    memory, keep, caches = None, None, model.new_caches()
+    if model.config.has_encoder:
+        keep = masks.lengths(torch.tensor([len(text.source)]))
+        memory = model.encode(torch.tensor([text.source]), keep)
+    parts = []
+    for piece in torch.tensor([text.target]).split(list(sizes), dim=1):
+        parts.append(model.logits(model.decode(piece, memory, keep, caches=caches))[0])
+        memory = None  # the cache holds it from here on
+    return torch.cat(parts)
+
+
+def batch(rows: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
+    """Ids side by side, and how many of each row are real. The padding is a word like any other."""
+    lengths = torch.tensor([len(row) for row in rows])
+    ids = torch.full((len(rows), int(lengths.max()) + padding), 1)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = torch.tensor(row)
+    return ids, lengths
+
+
+def transformer(name: str, **settings: Any) -> Registered:
+    small = dict(
+        vocab_size=VOCABULARY,
+        encoder_layers=2,
+        decoder_layers=3,
+        width=22,
+        hidden=37,
+        heads=3,
+        head_width=6,
+        dropout=0.1,
+    )
+    config = TransformerConfig(**small | settings)
+    return Registered(
+        name=name,
+        build=lambda: Transformer(config),
+        run=run_transformer,
+        run_cached=run_transformer_cached if config.has_decoder else None,
+    )
+
+
+REGISTERED = [
+    transformer("transformer-modern", **MODERN),
+    transformer("transformer-paper"),
+    transformer("transformer-pruned", heads_at={"encoder.1.self": 1, "decoder.0.self": 2, "decoder.2.cross": 5}),
+    transformer("transformer-separate-vocabularies", source_vocab_size=SOURCE_VOCABULARY),
+    transformer("transformer-untied", tie_embeddings=False, output_bias=True),
+    transformer("transformer-marian", position_layout="halves", activation="silu", output_bias=True),
+    transformer("transformer-learned-positions", positions="learned", max_positions=29),
+    transformer("transformer-rotary-positions", positions="rotary"),
+    transformer("transformer-no-positions", positions="none"),
+    transformer("transformer-rms-norm", norm="rms", norm_placement="pre", final_norm=True),
+    transformer("transformer-normalised-queries", **MODERN, normalise_queries_and_keys=True),
+    transformer("transformer-swiglu", activation="swiglu"),
+    transformer("transformer-gelu", activation="gelu", norm_placement="pre"),
+    transformer("encoder-only", architecture="encoder-only"),
+    transformer("encoder-only-modern", architecture="encoder-only", **MODERN),
+    transformer("decoder-only", architecture="decoder-only"),
+    transformer("decoder-only-modern", architecture="decoder-only", **MODERN, normalise_queries_and_keys=True),
+]
+
+
+class Case(NamedTuple):
+    """A registered model, built, in one type of number, with how near results must come."""
+
+    registered: Registered
+    model: nn.Module
+    tolerance: float  # in units of the largest absolute value
+
+    def run(self, texts: Sequence[Text], padding: int = 0) -> list[Tensor]:
+        return self.registered.run(self.model, texts, padding)
+
+    def assert_near(self, found: Tensor, expected: Tensor) -> None:
+        assert found.shape == expected.shape
+        far = (found - expected).abs().max().item() / expected.abs().max().item()
+        assert far <= self.tolerance, f"{far:.2g} of the largest absolute value, {self.tolerance:.0e} is allowed"
+
+
+_built: dict[str, nn.Module] = {}
+
+
+def build(registered: Registered) -> nn.Module:
+    """The model with random weights everywhere, since some start at zero and would hide what they do."""
+    if registered.name not in _built:
+        torch.manual_seed(0)
+        model = registered.build().eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                is_vector = parameter.dim() == 1
+                parameter.normal_(mean=float(is_vector), std=0.3)
+        _built[registered.name] = model
+    return copy.deepcopy(_built[registered.name])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`case` goes over models and types of number, `writer` over the models that have a cache."""
+    for fixture, entries in (("case", REGISTERED), ("writer", [r for r in REGISTERED if r.run_cached])):
+        if fixture in metafunc.fixturenames:
+            pairs = [(entry, dtype) for entry in entries for dtype in (torch.float32, torch.float64)]
+            ids = [f"{entry.name}-{'fp32' if dtype is torch.float32 else 'fp64'}" for entry, dtype in pairs]
+            metafunc.parametrize(fixture, pairs, ids=ids, indirect=True)
+
+
+@pytest.fixture
+def case(request: pytest.FixtureRequest) -> Case:
+    registered, dtype = request.param
+    return Case(registered, build(registered).to(dtype), 1e-5 if dtype is torch.float32 else 1e-10)
+
+
+writer = case
+
+
+@pytest.fixture
+def texts() -> list[Text]:
+    return list(TEXTS)

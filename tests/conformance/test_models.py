@@ -1,0 +1,104 @@
+"""What must hold for every registered model. The models stand in `conftest.py`; nothing here knows one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.checkpoint.folder import load_into, own_tensors, read_model, write_model
+from regard.config import from_dict, to_dict
+from regard.nn.taps import AttentionTap, addresses_of, capture
+
+pytestmark = pytest.mark.usefixtures("_without_gradients")
+
+
+@pytest.fixture
+def _without_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def test_captured_equals_uncaptured_bit_for_bit(case: Any, texts: Any) -> None:
+    plain = case.run(texts)
+    with capture(case.model) as trace:
+        seen = case.run(texts)
+    assert all(torch.equal(a, b) for a, b in zip(plain, seen, strict=True))
+    everywhere = {at for tap, at in addresses_of(case.model).items() if isinstance(tap, AttentionTap)}
+    assert set(trace.recipes) == everywhere, "every attention is seen"
+    for address in everywhere:
+        rows = trace[address].weights().sum(dim=-1)
+        torch.testing.assert_close(rows, torch.ones_like(rows), atol=1e-5, rtol=0)
+
+
+def test_batched_equals_single(case: Any, texts: Any) -> None:
+    for together, text in zip(case.run(texts), texts, strict=True):
+        (alone,) = case.run([text])
+        case.assert_near(together, alone)
+
+
+def test_the_order_of_a_batch_does_not_matter(case: Any, texts: Any) -> None:
+    forwards, backwards = case.run(texts), case.run(texts[::-1])[::-1]
+    for one, other in zip(forwards, backwards, strict=True):
+        case.assert_near(one, other)
+
+
+@pytest.mark.parametrize("padding", [1, 7])
+def test_padded_equals_unpadded(case: Any, texts: Any, padding: int) -> None:
+    for text in texts:
+        (unpadded,) = case.run([text])
+        (padded,) = case.run([text], padding)
+        case.assert_near(padded, unpadded)
+
+
+def test_cached_equals_uncached(writer: Any, texts: Any) -> None:
+    for text in texts:
+        (whole,) = writer.run([text])
+        count = len(text.target)
+        for sizes in ([1] * count, [count], [count - count // 2, count // 2], [1, count - 1]):
+            pieces = [size for size in sizes if size]
+            writer.assert_near(writer.registered.run_cached(writer.model, text, pieces), whole)
+
+
+def test_what_comes_later_changes_nothing_before_it(writer: Any, texts: Any) -> None:
+    for text in texts:
+        (before,) = writer.run([text])
+        for t in range(len(text.target) - 1):
+            other = list(text.target)
+            other[t + 1] = (other[t + 1] + 1) % 29
+            (after,) = writer.run([text._replace(target=other)])
+            assert torch.equal(before[: t + 1], after[: t + 1])
+            assert not torch.equal(before[t + 1], after[t + 1])
+
+
+def test_saved_equals_loaded_bit_for_bit(case: Any, texts: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    write_model(folder, config=to_dict(case.model.config), tensors=own_tensors(case.model), texts={})
+    read = read_model(folder)
+    config = from_dict(type(case.model.config), read.config)
+    assert config == case.model.config
+    other = type(case.model)(config).to(next(case.model.parameters()).dtype).eval()
+    load_into(other, read.tensors)
+    again = case._replace(model=other)
+    assert all(torch.equal(a, b) for a, b in zip(case.run(texts), again.run(texts), strict=True))
+    mine, loaded = case.model.state_dict(), other.state_dict()
+    assert list(mine) == list(loaded)
+    assert all(torch.equal(mine[name], loaded[name]) for name in mine)
+
+
+def test_running_twice_gives_the_same_bits(case: Any, texts: Any) -> None:
+    assert all(torch.equal(a, b) for a, b in zip(case.run(texts), case.run(texts), strict=True))
+
+
+def test_every_parameter_learns(case: Any, texts: Any) -> None:
+    """A weight that no output depends on is a mistake: it costs memory and teaches nothing."""
+    with torch.enable_grad():
+        sum(out.square().sum() for out in case.run(texts)).backward()
+    idle = [
+        name
+        for name, parameter in case.model.named_parameters()
+        if parameter.grad is None or not parameter.grad.isfinite().all() or not (parameter.grad != 0).any()
+    ]
+    assert not idle
