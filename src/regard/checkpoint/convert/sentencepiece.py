@@ -37,12 +37,14 @@ from typing import Any
 import sentencepiece
 import tokenizers
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2 as proto
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import FolderError, UsageError
 from regard.text.tokenizer import SPACE_MARK, Symbols, Tokenizer
 from regard.text.training import BYTE_TOKENS
+
+proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported, so no type checker sees them
 
 OUT_OF_REACH = -1e6  # the score of a piece that must not be preferred to anything
 
@@ -100,6 +102,8 @@ def tokenizer_from_spm(data: bytes, vocabulary: Mapping[str, int], *, symbols: S
 def _parse(data: bytes, name: str) -> Any:
     try:
         spm = proto.ModelProto.FromString(data)
+        if not spm.pieces:
+            raise ValueError("it has no pieces")
         sentencepiece.SentencePieceProcessor(model_proto=data)  # checks what the format itself does not
     except (DecodeError, RuntimeError, ValueError) as problem:
         raise FolderError(
@@ -254,8 +258,10 @@ def spm_from_tokenizer(tokenizer: Tokenizer, probe: Iterable[str] = ()) -> bytes
     return data
 
 
-def spm_ids(data: bytes, vocabulary: Mapping[str, int], texts: Sequence[str], *, unknown: int | None) -> list[list[int]]:
-    """The ids that a Marian folder gives: a code like >>fr<<, then sentencepiece's pieces, looked up in `vocabulary`."""
+def spm_ids(
+    data: bytes, vocabulary: Mapping[str, int], texts: Sequence[str], *, unknown: int | None
+) -> list[list[int]]:
+    """The ids that a Marian folder gives: those of a code like >>fr<<, then of sentencepiece's pieces."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     found = []
     for text in texts:
@@ -289,9 +295,7 @@ def _write_bpe(spm: Any, tokenizer: Tokenizer, model: Mapping[str, Any]) -> None
     _write_pieces(spm, _BPE, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
 
 
-def _write_pieces(
-    spm: Any, model_type: int, tokenizer: Tokenizer, own: Mapping[str, float], *, in_bytes: bool
-) -> None:
+def _write_pieces(spm: Any, model_type: int, tokenizer: Tokenizer, own: Mapping[str, float], *, in_bytes: bool) -> None:
     unknown = tokenizer.symbols.unknown
     if unknown is None:
         raise UsageError("a tokenizer without an unknown symbol cannot be written as a sentencepiece model.")
