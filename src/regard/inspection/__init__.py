@@ -1,0 +1,1 @@
+"""What was seen, measured. Looks without changing."""

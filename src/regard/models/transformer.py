@@ -300,6 +300,8 @@ def _final_norm(config: TransformerConfig) -> nn.Module:
 def initialise(model: Transformer) -> None:
     """Glorot for matrices, as in 2017. With pre-norm, what a sublayer adds starts at zero.
 
+    Where a norm follows the embeddings their length is free, and short ones keep the first logits small.
+
     A zero start makes every block the identity at first, so that depth costs nothing before it helps; a post-norm
     model cannot learn from it.
     """
@@ -310,7 +312,7 @@ def initialise(model: Transformer) -> None:
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         if isinstance(module, Embedding):
-            nn.init.normal_(module.weight, std=config.width**-0.5)
+            nn.init.normal_(module.weight, std=0.02 if config.embedding_norm else config.width**-0.5)
     if not config.tie_embeddings:
         nn.init.normal_(model.output, std=config.width**-0.5)
     if config.norm_placement == "pre":

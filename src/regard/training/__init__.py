@@ -1,0 +1,1 @@
+"""The loop: optimisers, schedules, exact resume, progress and report. Nothing here is about one task."""

@@ -1,0 +1,55 @@
+"""`regard import` and `regard export`: folders of other tools, both ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from regard.cli.flags import parse
+from regard.cli.output import answer, answer_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Read a Marian folder (safetensors, sentencepiece vocabularies) and write it as one of regard's."""
+
+    folder: tyro.conf.Positional[Path]  # the Marian folder
+    out: Path  # the folder to write
+    force: bool = False  # replace a model that is already there
+    json: bool = False  # print the result as JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write a model as a folder that `transformers` loads with the same logits."""
+
+    model: tyro.conf.Positional[Path]  # a model folder
+    out: Path  # the folder to write
+    to: Literal["transformers"] = "transformers"  # for which library
+    force: bool = False  # replace a model that is already there
+    json: bool = False  # print the result as JSON
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    if verb == "import":
+        asked = parse(Import, arguments, program="regard import")
+        from regard.tasks.folders import import_folder
+
+        what = repr(import_folder(asked.folder, asked.out, force=asked.force))
+        _say(asked.json, asked.out, what)
+        return 0
+    wanted = parse(Export, arguments, program="regard export")
+    from regard.tasks.folders import export_folder
+
+    _say(wanted.json, wanted.out, export_folder(wanted.model, wanted.out, force=wanted.force))
+    return 0
+
+
+def _say(json: bool, out: Path, what: str) -> None:
+    if json:
+        answer_json({"folder": str(out), "model": what})
+    else:
+        answer(f"{out}: {what}")

@@ -1,0 +1,44 @@
+"""`regard demo`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.cli.flags import parse
+from regard.cli.output import answer, answer_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Train a translator on the built-in world, translate with it, and draw what it attended to."""
+
+    out: Path = Path("runs/demo")  # the folder to write
+    minutes: float = 1.75  # how long to train
+    json: bool = False  # print the scores and translations as JSON
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    asked = parse(Arguments, arguments, program="regard demo")
+    from regard.labs.demo import SENTENCES, run_demo
+    from regard.training.progress import for_terminal
+
+    progress = for_terminal()
+    try:
+        demo = run_demo(asked.out, minutes=asked.minutes, progress=progress)
+    finally:
+        progress.close()
+    pairs = list(zip(SENTENCES, (str(translation) for translation in demo.translations), strict=True))
+    if asked.json:
+        scores = [{"what": what, "score": score, "remark": remark} for what, score, remark in demo.scores.rows()]
+        translations = [{"source": source, "translation": output} for source, output in pairs]
+        answer_json(
+            {"scores": scores, "translations": translations, "model": str(asked.out), "report": str(demo.report)}
+        )
+        return 0
+    for what, score, remark in demo.scores.rows():
+        answer(f"{what:<27}{score:>7}  ({remark})")
+    for source, output in pairs:
+        answer(f"\n  {source}\n  {output}")
+    answer(f"\nmodel   {asked.out}\nreport  {demo.report}")
+    return 0

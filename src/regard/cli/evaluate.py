@@ -1,0 +1,36 @@
+"""`regard evaluate`: official scores on a test file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from regard.cli.flags import parse
+from regard.cli.output import answer, answer_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Translate a test file and score it: sacreBLEU and chrF, with their signatures."""
+
+    model: tyro.conf.Positional[Path]  # a model folder
+    data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files
+    beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
+    length_penalty: float | None = None  # more than 1 favours longer translations
+    json: bool = False  # print the scores as JSON
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    asked = parse(Arguments, arguments, program="regard evaluate")
+    from regard.api import evaluate, load
+
+    search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
+    scores = evaluate(load(asked.model), asked.data, **{k: v for k, v in search.items() if v is not None})
+    if asked.json:
+        answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])
+    else:
+        for score in scores:
+            answer(str(score))
+    return 0

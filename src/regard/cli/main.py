@@ -1,0 +1,89 @@
+"""`regard`: which verb was asked for, and what to do when it fails.
+
+The list of verbs is written out here so that `regard --help` need not import what the verbs need.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from regard.errors import RegardError, UsageError, unknown
+
+VERBS = {  # verb: (module, what it does)
+    "demo": ("demo", "train a translator on the built-in world, translate, and draw what it attended to"),
+    "train": ("train", "train a model: `regard train translate pairs.tsv --out runs/mine`"),
+    "translate": ("translate", "translate a sentence, or lines from stdin to stdout"),
+    "evaluate": ("evaluate", "score a model on a test file: sacreBLEU and chrF with their signatures"),
+    "look": ("look", "draw what a model attends to, as one offline page"),
+    "tokens": ("tokens", "show how a text is cut into pieces, with ids and merges"),
+    "import": ("convert", "turn a Marian folder into one of regard's"),
+    "export": ("convert", "turn a model into a folder that `transformers` reads"),
+    "plan": ("plan", "parameters, memory and compute of a model, without building it"),
+    "doctor": ("doctor", "what was found on this machine and what was chosen, with reasons"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0, 1 failure, 2 wrong use, 130 Ctrl-C."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except RegardError as error:
+        _say(f"regard: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("regard: stopped by Ctrl-C.")
+        return 130
+    except BrokenPipeError:
+        # Who read our output has gone (`regard … | head`): that is not a failure. What is left unwritten must not
+        # be flushed again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
+        sys.stdout.write(f"regard {version('regard')}\n")
+        return 0
+    verb, *rest = arguments
+    if verb not in VERBS:
+        raise unknown("command", verb, VERBS)
+    module = importlib.import_module(f"regard.cli.{VERBS[verb][0]}")
+    code: int = module.main(verb, rest)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    rows = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
+    return (
+        "regard: build a Transformer, train it, use it, look inside it.\n\n"
+        f"usage: regard <command> …\n\n{rows}\n\n"
+        "`regard <command> --help` tells more. Every command that answers has --json.\n"
+    )
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(message + "\n")
+    sys.stderr.flush()
+
+
+def require(condition: bool, message: str) -> None:
+    """Wrong use, unless `condition`."""
+    if not condition:
+        raise UsageError(message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

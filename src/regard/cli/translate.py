@@ -1,0 +1,96 @@
+"""`regard translate`: a sentence, or lines from stdin to stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from regard.cli.flags import parse
+from regard.cli.output import answer, answer_json
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.tasks.translate import Translation
+
+LINES = 256  # read from stdin before they are translated together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Translate a text, or each line of stdin to a line of stdout."""
+
+    model: tyro.conf.Positional[Path]  # a model folder
+    text: tyro.conf.Positional[str | None] = None  # what to translate; without it, lines are read from stdin
+    beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
+    length_penalty: float | None = None  # more than 1 favours longer translations
+    n_best: int = 1  # print so many translations of each sentence, with their scores
+    stream: bool = False  # write the (greedy) translation as it comes
+    json: bool = False  # a JSON object a line, with scores and pieces
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    asked = parse(Arguments, arguments, program="regard translate")
+    from regard.api import load
+
+    translator = load(asked.model)
+    if asked.stream:
+        if asked.json or asked.n_best > 1:
+            raise UsageError("--stream writes one greedy translation as text; leave out --json and --n-best.")
+        for line in _lines(asked.text):
+            for piece in translator.stream(line):
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+            sys.stdout.write("\n")
+        return 0
+    search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
+    if asked.n_best > 1:
+        search["n_best"] = asked.n_best
+        search["beams"] = asked.beams if asked.beams is not None else max(asked.n_best, translator.search.beams)
+    given = {name: value for name, value in search.items() if value is not None}
+    for lines in _batches(_lines(asked.text)):
+        for line, translation in zip(lines, translator(lines, **given), strict=True):
+            _print(line, translation, asked)
+        sys.stdout.flush()
+    return 0
+
+
+def _print(source: str, translation: Translation, asked: Arguments) -> None:
+    found = (translation, *translation.alternatives)
+    if asked.json:
+        values = [
+            {"text": one.text, "score": one.score, "tokens": one.tokens, "log_probs": one.log_probs} for one in found
+        ]
+        best = {"source": source, **values[0]}
+        answer_json({**best, "alternatives": values[1:]} if asked.n_best > 1 else best)
+    elif asked.n_best > 1:
+        for one in found:
+            answer(f"{one.score:.4f}\t{one.text}")
+    else:
+        answer(translation.text)
+
+
+def _lines(text: str | None) -> Iterator[str]:
+    if text is not None:
+        yield text
+        return
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield raw.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            from regard.errors import DataError
+
+            raise DataError(
+                f"<stdin>:{number}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first."
+            ) from None
+
+
+def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
+    source = iter(lines)
+    while batch := list(islice(source, LINES)):
+        yield batch

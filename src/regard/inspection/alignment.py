@@ -1,0 +1,118 @@
+"""Word alignments from cross-attention, and how far they are from the truth.
+
+A target word is aligned with the source word that it looks at most. Attention works on pieces: the weights of a
+source word's pieces are added, those of a target word's pieces averaged. Which head aligns best is chosen on
+validation sentences, never on the test. A head may look at the source word when it *reads* a target piece or one
+step earlier, when it *writes* it; both are tried (Chen et al. 2020 call the first one shifted attention).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import UsageError
+from regard.metrics.alignment import alignment_error_rate
+from regard.nn.taps import Trace
+from regard.tasks.translate import Translator
+from regard.text.tokenizer import Tokenizer
+
+Link = tuple[int, int]  # (source word, target word)
+Span = tuple[int, int]  # characters of a text, end excluded
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """A pair of sentences with their words and, if it is known, the truth."""
+
+    source: str
+    target: str
+    source_words: Sequence[Span]
+    target_words: Sequence[Span]
+    gold: frozenset[Link] = frozenset()
+
+
+@dataclass(frozen=True)
+class AligningHead:
+    """The head that is read as an alignment."""
+
+    address: str  # which cross-attention
+    head: int
+    when: str  # "reading" or "writing" the target piece
+    error_rate: float = float("nan")  # on the sentences it was chosen by
+
+    def __str__(self) -> str:
+        return f"{self.address} head {self.head}, when {self.when} a piece"
+
+
+def word_spans(text: str) -> list[Span]:
+    """Words and punctuation marks of a text, as character spans."""
+    return [match.span() for match in re.finditer(r"\w+(?:'(?=\w))?|[^\w\s]", text)]
+
+
+def plain_pair(source: str, target: str) -> AlignedPair:
+    return AlignedPair(source, target, word_spans(source), word_spans(target))
+
+
+def align(translator: Translator, pair: AlignedPair, head: AligningHead) -> frozenset[Link]:
+    """The links of one head: for each target word the source word that it looks at most."""
+    trace = translator.trace(pair.source, pair.target)
+    return _links(word_weights(translator, trace, pair, head.address, head.when)[head.head])
+
+
+def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AligningHead:
+    """The cross-attention head with the lowest alignment error rate on `pairs`."""
+    if not pairs:
+        raise UsageError("choosing a head needs at least one pair with gold alignments.")
+    predicted: dict[tuple[str, int, str], list[frozenset[Link]]] = {}
+    for pair in pairs:
+        trace = translator.trace(pair.source, pair.target)
+        for address in trace.recipes:
+            if not address.endswith(".cross"):
+                continue
+            for when in ("reading", "writing"):
+                for head, weights in enumerate(word_weights(translator, trace, pair, address, when)):
+                    predicted.setdefault((address, head, when), []).append(_links(weights))
+    gold = [pair.gold for pair in pairs]
+    rates = {key: alignment_error_rate(links, gold) for key, links in predicted.items()}
+    best = min(rates, key=lambda key: rates[key])
+    return AligningHead(*best, error_rate=rates[best])
+
+
+def error_rate(translator: Translator, pairs: Sequence[AlignedPair], head: AligningHead) -> float:
+    """The alignment error rate of one head on pairs whose truth is known."""
+    return alignment_error_rate([align(translator, pair, head) for pair in pairs], [pair.gold for pair in pairs])
+
+
+def word_weights(
+    translator: Translator, trace: Trace, pair: AlignedPair, address: str, when: str
+) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+    """Attention between words: (heads, target words, source words)."""
+    weights = trace.weights(address).double()  # (H, T, S): rows are the start symbol and then the target pieces
+    rows = weights[:, 1:] if when == "reading" else weights[:, :-1]
+    by_source = _membership(translator.vocabularies.source, pair.source, pair.source_words)  # (words, pieces)
+    by_target = _membership(translator.vocabularies.target, pair.target, pair.target_words)
+    by_target = by_target / by_target.sum(dim=1, keepdim=True).clamp(min=1)
+    columns = weights[:, :, : by_source.shape[1]]  # without the end symbol
+    rows = rows[:, : by_target.shape[1], : columns.shape[2]]
+    return (by_target @ rows @ by_source.T).numpy()
+
+
+def _membership(tokenizer: Tokenizer, text: str, words: Sequence[Span]) -> Tensor:
+    """Which pieces belong to which word: (words, pieces) of zeros and ones, by shared characters."""
+    pieces = tokenizer.pieces(text)
+    table = torch.zeros(len(words), len(pieces), dtype=torch.float64)
+    for column, piece in enumerate(pieces):
+        for row, (start, end) in enumerate(words):
+            if piece.start < end and start < piece.end:
+                table[row, column] = 1.0
+    return table
+
+
+def _links(weights: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> frozenset[Link]:
+    return frozenset((int(row.argmax()), target) for target, row in enumerate(weights))

@@ -1,0 +1,102 @@
+"""From a model folder to the object that answers text, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
+from regard.checkpoint.folder import load_into, own_tensors, read_config, read_model, write_model
+from regard.config import from_dict
+from regard.errors import FolderError
+from regard.generation.search import SearchConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.translate import (
+    NAME,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    TOKENIZER,
+    Translator,
+    Vocabularies,
+    check_fit,
+)
+from regard.text.tokenizer import Tokenizer
+
+
+def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
+    """A translator from a folder of regard's or of Marian's, whose config has been read already."""
+    if is_marian(config):
+        return from_foreign(read_marian(path))
+    _check_ours(path, config)
+    folder = read_model(path)
+    model = Transformer(from_dict(TransformerConfig, config["model"]))
+    load_into(model, folder.tensors)
+    vocabularies = read_vocabularies(path)
+    check_fit(model, vocabularies)
+    search = from_dict(SearchConfig, config.get("search", {}))
+    return Translator(model, vocabularies, search=search, start_id=config.get("start_id"))
+
+
+def read_tokenizers(path: Path, config: Mapping[str, Any]) -> Vocabularies:
+    """The tokenizers alone, without reading weights where they lie in files of their own."""
+    if is_marian(config):
+        foreign = read_marian(path)
+        return Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
+    _check_ours(path, config)
+    return read_vocabularies(path)
+
+
+def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator:
+    """Read a foreign folder and write it as one of regard's."""
+    config = read_config(path)
+    if not is_marian(config):
+        known = "marian"
+        raise FolderError(f"{path} has model_type {config.get('model_type')!r}; what can be imported: {known}.")
+    translator = from_foreign(read_marian(path))
+    save_translator(translator, out, force=force)
+    return translator
+
+
+def export_folder(path: Path, out: Path, *, force: bool = False) -> str:
+    """Write a translator as a Marian folder, which `transformers` loads; returns what it became."""
+    translator = load_translator(path, read_config(path))
+    write_marian(
+        out,
+        config=translator.model.config,
+        tensors=own_tensors(translator.model),
+        source_tokenizer=translator.vocabularies.source,
+        target_tokenizer=translator.vocabularies.target,
+        start_id=translator.start_id,
+        force=force,
+    )
+    return "MarianMTModel for transformers"
+
+
+def from_foreign(foreign: ForeignTranslator) -> Translator:
+    model = Transformer(foreign.config)
+    load_into(model, foreign.tensors)
+    known = ("beams", "length_penalty", "max_new_tokens")
+    search = {name: foreign.generation[name] for name in known if foreign.generation.get(name) is not None}
+    vocabularies = Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
+    return Translator(model, vocabularies, search=SearchConfig(**search), start_id=foreign.start_id)
+
+
+def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
+    ours = config.get("regard")
+    if not isinstance(ours, dict) or ours.get("task") != NAME:
+        kind = config.get("model_type", "unknown")
+        raise FolderError(f"{path} holds a model of type {kind!r}; regard reads its own folders and marian's.")
+
+
+def read_vocabularies(path: Path) -> Vocabularies:
+    if (path / TOKENIZER).exists():
+        joint = Tokenizer.load(path / TOKENIZER)
+        return Vocabularies(joint, joint)
+    return Vocabularies(Tokenizer.load(path / SOURCE_TOKENIZER), Tokenizer.load(path / TARGET_TOKENIZER))
+
+
+def save_translator(translator: Translator, path: Path, *, force: bool = False, card: str = "") -> None:
+    contents = translator.contents()
+    texts = {**contents.texts, **({"README.md": card} if card else {})}
+    write_model(path, config=contents.config, tensors=own_tensors(translator.model), texts=texts, force=force)

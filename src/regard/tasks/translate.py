@@ -1,0 +1,334 @@
+"""Translation: pairs of sentences → a `Translator`.
+
+An example has a source and a target. Both become ids; the source ends with the end symbol, the target begins with
+the start symbol and ends with the end symbol. The loss is the cross-entropy of each next target piece. The metrics
+are BLEU and chrF. What a user holds afterwards is a `Translator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, overload
+
+import torch
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.config import from_dict, to_dict
+from regard.data.batches import token_batches
+from regard.data.pairs import Pair
+from regard.errors import DataError, FolderError, UsageError
+from regard.generation.decoder import TorchSeq2SeqDecoder
+from regard.generation.search import Hypothesis, SearchConfig, beam_search, stream
+from regard.generation.streaming import pieces
+from regard.metrics.translation import Score, bleu, chrf
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn import masks
+from regard.nn.loss import linear_cross_entropy
+from regard.nn.taps import Trace, capture
+from regard.tasks.task import FolderContents, Loss, Sample
+from regard.text.tokenizer import Tokenizer
+from regard.text.training import train_tokenizer
+
+NAME = "translate"
+TOKENIZER = "tokenizer.json"
+SOURCE_TOKENIZER = "tokenizer.source.json"
+TARGET_TOKENIZER = "tokenizer.target.json"
+SCORED = 500  # validation pairs that the closing scores are measured on
+VALIDATION_TOKENS = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig:
+    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "word", "char"] = "bpe"  # what a piece is
+    pieces: int = 8000  # how many pieces the vocabulary learns at most
+    separate_vocabularies: bool = False  # one vocabulary for each language instead of a joint one
+    max_length: int = 256  # pairs with a side of more pieces than this are left out, and counted
+
+
+class Vocabularies(NamedTuple):
+    """The tokenizers of both sides; with a joint vocabulary they are the same object."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    @classmethod
+    def train(cls, pairs: Sequence[Pair], config: TranslateConfig) -> Vocabularies:
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        if config.separate_vocabularies:
+            sides = (
+                train_tokenizer(side, kind=config.tokenizer, vocab_size=config.pieces) for side in (sources, targets)
+            )
+            return cls(*sides)
+        both = train_tokenizer(sources + targets, kind=config.tokenizer, vocab_size=config.pieces)
+        return cls(both, both)
+
+    def texts(self) -> dict[str, str]:
+        """The files of a model folder."""
+        if self.joint:
+            return {TOKENIZER: self.source.to_json()}
+        return {SOURCE_TOKENIZER: self.source.to_json(), TARGET_TOKENIZER: self.target.to_json()}
+
+    def sizes(self) -> dict[str, int | None]:
+        """The settings of a model that fits these vocabularies."""
+        return {
+            "vocab_size": self.target.vocab_size,
+            "source_vocab_size": None if self.joint else self.source.vocab_size,
+        }
+
+
+class Batch(NamedTuple):
+    """Pairs as tensors. Padding stands at the end of the rows."""
+
+    source: Tensor  # (B, S)
+    source_lengths: Tensor  # (B,)
+    target: Tensor  # (B, T), start symbol first: what the decoder reads
+    next: Tensor  # (rows,), what it must say, at the real positions only
+    real: Tensor  # (B · T,) places of the real positions
+
+
+def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], vocabularies: Vocabularies) -> Batch:
+    """Ids of pairs, without special symbols → tensors."""
+    source, source_lengths = pad([[*ids, vocabularies.source.end_id] for ids in sources], vocabularies.source.pad_id)
+    start, end, padding = vocabularies.target.start_id, vocabularies.target.end_id, vocabularies.target.pad_id
+    target, lengths = pad([[start, *ids] for ids in targets], padding)
+    following, _ = pad([[*ids, end] for ids in targets], padding)
+    real = (torch.arange(target.shape[1]) < lengths[:, None]).flatten().nonzero().squeeze(-1)
+    return Batch(source, source_lengths, target, following.flatten()[real], real)
+
+
+def pad(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
+    """Rows of ids → (rows, longest), filled up at the end; and their lengths."""
+    lengths = torch.tensor([len(row) for row in rows])
+    longest = int(lengths.max())
+    return torch.tensor([[*row, *[padding] * (longest - len(row))] for row in rows]), lengths
+
+
+class TranslateTask:
+    """Training and validation pairs with a model that learns them."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        *,
+        model: Transformer,
+        vocabularies: Vocabularies,
+        train: Sequence[Pair],
+        validation: Sequence[Pair],
+        config: TranslateConfig,
+        data: Sequence[CardData] = (),
+        label_smoothing: float = 0.1,
+        search: SearchConfig | None = None,
+    ) -> None:
+        self.model, self.vocabularies, self.config = model, vocabularies, config
+        self.data = data
+        self.label_smoothing = label_smoothing
+        self.validation = validation
+        self.search = search or SearchConfig()
+        self.summary = "Translates sentences: text of one language in, text of the other out."
+        self._sources, self._targets, self.left_out = self._encode(train)
+        if not self._sources:
+            raise DataError(f"every training pair is longer than {config.max_length} pieces; raise --max-length.")
+        self._valid_sources, self._valid_targets, _ = self._encode(validation)
+
+    def _encode(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]], int]:
+        sources = self.vocabularies.source.encode_batch([pair.source for pair in pairs])
+        targets = self.vocabularies.target.encode_batch([pair.target for pair in pairs])
+        short = [max(len(s), len(t)) < self.config.max_length for s, t in zip(sources, targets, strict=True)]
+        kept = [(s, t) for s, t, ok in zip(sources, targets, short, strict=True) if ok]
+        return [s for s, _ in kept], [t for _, t in kept], len(pairs) - len(kept)
+
+    def lengths(self) -> list[tuple[int, int]]:
+        return [(len(s) + 1, len(t) + 1) for s, t in zip(self._sources, self._targets, strict=True)]
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        batch = make_batch([self._sources[i] for i in indices], [self._targets[i] for i in indices], self.vocabularies)
+        return self._loss(batch, self.label_smoothing)
+
+    def _loss(self, batch: Batch, smoothing: float) -> Loss:
+        device = self.model.output_weight.device
+        batch = Batch(*(tensor.to(device) for tensor in batch))
+        keep = masks.lengths(batch.source_lengths)
+        memory = self.model.encode(batch.source, keep)
+        hidden = self.model.decode(batch.target, memory, keep).flatten(0, 1)[batch.real]
+        smooth, plain = linear_cross_entropy(
+            hidden, self.model.output_weight, batch.next, bias=self.model.output_bias, smoothing=smoothing
+        )
+        return Loss(smooth, plain, len(batch.next))
+
+    @torch.inference_mode()
+    def validation_loss(self) -> float:
+        total, tokens = 0.0, 0
+        lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(self._valid_sources, self._valid_targets, strict=True)]
+        for rows in token_batches(lengths, max_tokens=VALIDATION_TOKENS, seed=0, epoch=0, shuffle=False):
+            sources, targets = [self._valid_sources[i] for i in rows], [self._valid_targets[i] for i in rows]
+            loss = self._loss(make_batch(sources, targets, self.vocabularies), 0.0)
+            total, tokens = total + float(loss.plain) * loss.tokens, tokens + loss.tokens
+        return total / max(tokens, 1)
+
+    def translator(self) -> Translator:
+        return Translator(self.model, self.vocabularies, search=self.search)
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        pairs = self.validation[:SCORED]
+        outputs = [t.text for t in self.translator()([pair.source for pair in pairs])]
+        references = [pair.target for pair in pairs]
+        samples = [Sample(p.source, p.target, o) for p, o in zip(pairs[:20], outputs, strict=False)]
+        return [bleu(outputs, references), chrf(outputs, references)], samples
+
+    def contents(self) -> FolderContents:
+        return self.translator().contents()
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translation with how sure the model was of each piece."""
+
+    text: str
+    score: float  # log-probability after the length penalty: what the search ranks by
+    tokens: tuple[str, ...]  # pieces, the end symbol included
+    log_probs: tuple[float, ...]  # one for each piece
+    alternatives: tuple[Translation, ...] = ()  # the rest of the n best
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Translator:
+    """Takes text, returns translations. Does not train."""
+
+    task = NAME
+
+    def __init__(
+        self,
+        model: Transformer,
+        vocabularies: Vocabularies,
+        *,
+        search: SearchConfig | None = None,
+        start_id: int | None = None,  # what the decoder reads first, if not the start symbol
+    ) -> None:
+        self.model, self.vocabularies = model.eval(), vocabularies
+        self.search = search or SearchConfig()
+        self.start_id = vocabularies.target.start_id if start_id is None else start_id
+
+    @overload
+    def __call__(self, text: str, **search: Any) -> Translation: ...
+
+    @overload
+    def __call__(self, text: Sequence[str], **search: Any) -> list[Translation]: ...
+
+    def __call__(self, text: str | Sequence[str], **search: Any) -> Translation | list[Translation]:
+        """Translate one text, or many. `search` overrides `beams`, `length_penalty`, `n_best` …"""
+        if isinstance(text, str):
+            return self._translate([text], search)[0]
+        return self._translate(list(text), search)
+
+    def _translate(self, texts: list[str], overrides: dict[str, Any], batch_tokens: int = 2048) -> list[Translation]:
+        search = from_dict(SearchConfig, {**to_dict(self.search), **overrides})
+        ids = [self._source_ids(text) for text in texts]
+        found: dict[int, Translation] = {}
+        rows = [i for i, source in enumerate(ids) if len(source) > 1]
+        for blank in set(range(len(ids))) - set(rows):
+            found[blank] = Translation("", 0.0, (), ())  # nothing to translate
+        batches = token_batches([len(ids[i]) for i in rows], max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False)
+        for batch in batches:
+            chosen = [rows[i] for i in batch]
+            source, lengths = pad([ids[i] for i in chosen], self.vocabularies.source.pad_id)
+            decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
+            results = beam_search(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=search)
+            for i, hypotheses in zip(chosen, results, strict=True):
+                best, *others = [self._translation(hypothesis) for hypothesis in hypotheses]
+                found[i] = Translation(best.text, best.score, best.tokens, best.log_probs, tuple(others))
+        return [found[i] for i in range(len(texts))]
+
+    def stream(self, text: str, **search: Any) -> Iterator[str]:
+        """The greedy translation, a piece of text at a time, as it is written."""
+        config = from_dict(SearchConfig, {**to_dict(self.search), **search})
+        source, lengths = pad([self._source_ids(text)], self.vocabularies.source.pad_id)
+        decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
+        chosen = stream(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=config)
+        yield from pieces(self.vocabularies.target.decode, (id_ for id_, _ in chosen))
+
+    def trace(self, text: str, target: str | None = None, *, grad: bool = False) -> Trace:
+        """All attention of one translation, by one pass over the whole target: the model's own, or the one given."""
+        source_ids = self._source_ids(text)
+        output = self(text).text if target is None else target
+        target_ids = [self.start_id, *self.vocabularies.target.encode(output)]
+        tokens = {
+            "encoder": [self.vocabularies.source.tokens(source_ids)],
+            "decoder": [self.vocabularies.target.tokens(target_ids)],
+        }
+        with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
+            source, _ = pad([source_ids], self.vocabularies.source.pad_id)
+            self.model(source, torch.tensor([target_ids]))
+        return trace
+
+    def contents(self) -> FolderContents:
+        config = {
+            "regard": {"task": NAME, "format": 1},
+            "model_type": "regard-transformer",
+            "model": to_dict(self.model.config),
+            "search": to_dict(self.search),
+            "start_id": self.start_id,
+        }
+        return FolderContents(config=config, texts=self.vocabularies.texts())
+
+    @property
+    def end_id(self) -> int:
+        return self.vocabularies.target.end_id
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        """Pieces that are never written."""
+        target = self.vocabularies.target
+        return tuple({target.pad_id, self.start_id} - {target.end_id})
+
+    def _source_ids(self, text: str) -> list[int]:
+        if not isinstance(text, str):
+            raise UsageError(f"a text to translate must be a str, not {type(text).__name__}.")
+        return [*self.vocabularies.source.encode(text), self.vocabularies.source.end_id]
+
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        target = self.vocabularies.target
+        ids = [*hypothesis.ids, target.end_id] if hypothesis.ended else list(hypothesis.ids)
+        return Translation(
+            text=target.decode(hypothesis.ids),
+            score=hypothesis.score,
+            tokens=tuple(target.tokens(ids)),
+            log_probs=hypothesis.token_log_probs,
+        )
+
+    def __repr__(self) -> str:
+        parameters = sum(param.numel() for param in self.model.parameters())
+        config = self.model.config
+        return (
+            f"Translator({parameters / 1e6:.1f} M parameters, {config.encoder_layers}+{config.decoder_layers} layers, "
+            f"width {config.width}, {self.vocabularies.target.vocab_size:,} pieces)"
+        )
+
+
+def make_model(vocabularies: Vocabularies, settings: dict[str, Any], *, seed: int) -> Transformer:
+    """A fresh model that fits the vocabularies; the same seed gives the same weights."""
+    config = from_dict(TransformerConfig, {**settings, **vocabularies.sizes()})
+    torch.manual_seed(seed)
+    return Transformer(config)
+
+
+def check_fit(model: Transformer, vocabularies: Vocabularies) -> None:
+    """The weights must have a row for every piece."""
+    config = model.config
+    for side, tokenizer, rows in (
+        ("source", vocabularies.source, config.source_vocab_size or config.vocab_size),
+        ("target", vocabularies.target, config.vocab_size),
+    ):
+        if tokenizer.vocab_size > rows:
+            raise FolderError(
+                f"the {side} tokenizer has {tokenizer.vocab_size:,} pieces, but the weights have {rows:,} rows: "
+                f"tokenizer and weights are not of the same model."
+            )

@@ -1,0 +1,66 @@
+"""Choices that are made for the user, each with its reason."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import torch
+
+from regard.errors import UsageError
+from regard.views.view import find_browser
+
+
+@dataclass(frozen=True)
+class Choice:
+    what: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.value} ({self.why})"
+
+
+def choose_device(asked: str) -> Choice:
+    """Where the tensors live. `auto` takes an accelerator if there is one."""
+    if asked == "auto":
+        if torch.cuda.is_available():
+            return Choice("device", "cuda", f"found {torch.cuda.get_device_name()}")
+        if torch.backends.mps.is_available():
+            return Choice("device", "mps", "found Apple's GPU")
+        return Choice("device", "cpu", "no accelerator found")
+    try:
+        torch.empty(1, device=asked)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"--device {asked} cannot be used here: {reason}. Try --device cpu or auto.") from None
+    return Choice("device", asked, "asked for")
+
+
+def choose_compile() -> Choice:
+    """Whether `torch.compile` is used."""
+    return Choice(
+        "compile", "off", "the eager kernels are as fast on a CPU and give the same numbers whatever came before"
+    )
+
+
+def survey() -> list[Choice]:
+    """What was found on this machine and what follows from it."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    browser = find_browser()
+    free = shutil.disk_usage(".").free / 1e9
+    return [
+        Choice("python", python, f"on {platform.system()} {platform.machine()}, {sys.executable}"),
+        Choice("regard", version("regard"), f"torch {torch.__version__}, tokenizers {version('tokenizers')}"),
+        choose_device("auto"),
+        Choice("threads", str(torch.get_num_threads()), f"{os.cpu_count()} cores seen; OMP_NUM_THREADS changes it"),
+        Choice("vectors", torch.backends.cpu.get_cpu_capability(), "the widest instructions torch uses here"),
+        Choice("precision", "fp32", "trains exactly and repeatably on a CPU"),
+        choose_compile(),
+        Choice("pictures", "html, svg, png" if browser else "html, svg", browser or "no Chromium or Chrome for png"),
+        Choice("disk", f"{free:.0f} GB free", "in this folder"),
+    ]

@@ -1,0 +1,147 @@
+"""What a model costs, counted on the meta device: nothing is allocated, nothing is built.
+
+FLOPs count a multiplication and an addition as two. Training a token costs three times its forward pass: once
+forward, twice backward. Attention's own products grow with the length of the text and are given for one length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from regard.config import from_dict
+from regard.errors import unknown
+from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+from regard.training.recipes import RECIPES, translation_recipe
+
+PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000}
+PAPER_TOKENS = 25_000  # source tokens of a batch of the paper, and as many target tokens
+LENGTH = 32  # tokens of a sentence, for attention's own products
+BYTES = 4  # of a number in fp32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    preset: str
+    recipe: str
+    vocab_size: int
+    parameters: int
+    by_part: dict[str, int]
+    weight_bytes: int
+    training_bytes: int  # weights, gradients and two moments of Adam
+    activation_bytes: int  # about what a batch of `batch_tokens` keeps for the backward pass
+    batch_tokens: int
+    cache_bytes_per_token: int  # keys and values a decoder remembers
+    forward_flops: int  # for one source and one target token
+    training_flops: int
+    paper_flops: int | None  # the whole training of the paper, for the presets it published
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = "\n".join(f"  {name:<22}{count:>15,}" for name, count in self.by_part.items())
+        lines = [
+            f"{self.preset} ({self.recipe} recipe, {self.vocab_size:,} pieces)",
+            f"parameters              {self.parameters:>15,}",
+            parts,
+            f"weights in fp32         {_size(self.weight_bytes):>15}",
+            f"training, Adam          {_size(self.training_bytes):>15}  weights, gradients, two moments",
+            f"activations             {_size(self.activation_bytes):>15}  about, for a batch of {self.batch_tokens:,}",
+            f"cache while decoding    {_size(self.cache_bytes_per_token):>15}  a token",
+            f"forward pass            {_flops(self.forward_flops):>15}  a source and a target token",
+            f"training                {_flops(self.training_flops):>15}  a source and a target token",
+        ]
+        if self.paper_flops is not None:
+            years = self.paper_flops / 100e9 / 86_400 / 365
+            lines.append(
+                f"the paper's training    {_flops(self.paper_flops):>15}  {PAPER_STEPS[self.preset]:,} steps of "
+                f"{PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens; {years:.1f} years at 100 GFLOP/s, a laptop's CPU.\n"
+                f"                                         It was not run here, and its BLEU is not claimed."
+            )
+        return "\n".join(lines)
+
+
+def plan(preset: str, *, vocab_size: int | None = None, recipe: str = "paper", batch_tokens: int = 4096) -> Plan:
+    """Count the parameters, memory and compute of a preset."""
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    if recipe not in RECIPES:
+        raise unknown("recipe", recipe, RECIPES)
+    vocabulary = vocab_size or int(str(PRESETS[preset].get("vocab_size", 8000)))
+    config = from_dict(TransformerConfig, {**translation_recipe(recipe, preset).model, "vocab_size": vocabulary})
+    with torch.device("meta"):
+        model = Transformer(config)
+    parameters = sum(param.numel() for param in model.parameters())
+    by_part = _by_part(model)
+    forward = _forward_flops(config)
+    paper = PAPER_STEPS.get(preset)
+    return Plan(
+        preset=preset,
+        recipe=recipe,
+        vocab_size=vocabulary,
+        parameters=parameters,
+        by_part=by_part,
+        weight_bytes=BYTES * parameters,
+        training_bytes=4 * BYTES * parameters,
+        activation_bytes=_activation_bytes(config, batch_tokens),
+        batch_tokens=batch_tokens,
+        cache_bytes_per_token=2 * BYTES * config.decoder_layers * config.heads * config.head_width,
+        forward_flops=forward,
+        training_flops=3 * forward,
+        paper_flops=3 * forward * paper * PAPER_TOKENS if paper else None,
+    )
+
+
+def _by_part(model: Transformer) -> dict[str, int]:
+    """Parameters by what they are for."""
+    parts: dict[str, int] = {}
+    for name, param in model.named_parameters():
+        if "embedding" in name or name.startswith("output"):
+            part = "embeddings"
+        elif "cross_attention" in name:
+            part = "cross-attention"
+        elif "self_attention" in name:
+            part = f"{name.split('.')[0]} self-attention"
+        elif "feed_forward." in name:
+            part = f"{name.split('.')[0]} feed-forward"
+        else:
+            part = "norms"
+        parts[part] = parts.get(part, 0) + param.numel()
+    return parts
+
+
+def _forward_flops(config: TransformerConfig) -> int:
+    inner = config.heads * config.head_width
+    attention = 2 * 4 * config.width * inner + 2 * 2 * LENGTH * inner  # projections; scores and averages
+    gated = 3 if config.activation == "swiglu" else 2
+    feed_forward = 2 * gated * config.width * config.hidden
+    encoder = config.encoder_layers * (attention + feed_forward) if config.has_encoder else 0
+    decoder = config.decoder_layers * (2 * attention + feed_forward) if config.has_decoder else 0
+    return encoder + decoder + 2 * config.width * config.vocab_size
+
+
+def _activation_bytes(config: TransformerConfig, tokens: int) -> int:
+    """About: what the layers keep for the backward pass, without the logits, which are never kept."""
+    inner = config.heads * config.head_width
+    block = 6 * config.width + 4 * inner + 2 * config.hidden
+    layers = config.encoder_layers + 1.5 * config.decoder_layers
+    return int(BYTES * tokens / 2 * layers * block)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def _flops(count: float) -> str:
+    for unit in ("", "K", "M", "G", "T", "P"):
+        if count < 1000:
+            return f"{count:.3g} {unit}FLOP"
+        count /= 1000
+    return f"{count:.3g} EFLOP"

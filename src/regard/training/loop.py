@@ -1,0 +1,288 @@
+"""The training loop. Nothing here is specific to a task: it asks the task for losses and moves its weights.
+
+Exactness: a run is a function of its settings and its data. Batches follow from (seed, epoch); the random numbers
+of a step follow from (seed, step), because the generator is seeded anew at each one. So a run that was killed and
+resumed ends with the very weights of a run that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from regard.checkpoint.folder import load_into, own_tensors
+from regard.checkpoint.training_state import Checkpoint, last_good_checkpoint, write_checkpoint
+from regard.config import to_dict
+from regard.data.batches import BatchPlan
+from regard.errors import DivergenceError, RegardError, UsageError
+from regard.tasks.task import Task
+from regard.training.averaging import Averager
+from regard.training.metrics_log import MetricsLog
+from regard.training.optimisers import load_state_tensors, make_optimisers, set_rate, state_tensors
+from regard.training.progress import Progress, Silent
+from regard.training.schedules import rate_factor
+from regard.training.settings import TrainingConfig
+
+SEED_STRIDE = 1_000_003  # keeps the seeds of neighbouring runs apart
+PATIENCE = 50  # updates with a loss far above the best before a run counts as diverging
+
+
+class InterruptedRunError(RegardError):
+    """Ctrl-C: the step was finished and saved."""
+
+    exit_code = 130
+
+
+@dataclass
+class Position:
+    """Where a run is. Everything but the tensors of a checkpoint."""
+
+    step: int = 0  # updates made
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch that are used up
+    seconds: float = 0.0  # trained so far, over all parts of the run
+    tokens: int = 0  # predictions learned from
+    validations: int = 0
+    loss: float = math.nan  # smoothed over the last steps
+    best: float = math.inf  # the lowest smoothed loss
+    worse: int = 0  # updates since the loss was near its best
+    averages: int = 0  # snapshots in the average
+    choices: list[str] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains one task in one run folder."""
+
+    def __init__(
+        self,
+        task: Task,
+        config: TrainingConfig,
+        run: Path,
+        *,
+        save_every: float = 60.0,
+        progress: Progress | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if config.steps is None and config.minutes is None:
+            raise UsageError("a training needs a budget: give --steps or --minutes.")
+        self.task, self.config, self.run_folder = task, config, run
+        self.save_every = save_every
+        self.progress = progress or Silent()
+        self.plan = BatchPlan(max_tokens=config.batch_tokens, seed=config.seed, rank=rank, world_size=world_size)
+        self.optimisers = make_optimisers(
+            task.model,
+            kind=config.optimiser,
+            learning_rate=config.learning_rate,
+            matrix_learning_rate=config.matrix_learning_rate,
+            betas=(config.beta1, config.beta2),
+            epsilon=config.epsilon,
+            weight_decay=config.weight_decay,
+        )
+        self.averager = Averager(task.model, kind=config.averaging, decay=config.average_decay)
+        self.at = Position()
+        self._lengths: Sequence[tuple[int, int]] = task.lengths()
+        self._stop_asked = False
+        self._saved_step = -1
+
+    # The run ------------------------------------------------------------------------------------------------
+
+    def run(self, *, resume: bool = False) -> Position:
+        """Train to the end of the budget; the task's model then holds the weights to keep."""
+        if resume:
+            self._resume()
+        log = MetricsLog(self.run_folder, last_step=self.at.step)
+        self.task.model.train()
+        try:
+            with self._finishing_the_step():
+                self._train(log)
+        finally:
+            log.close()
+        self.save()
+        self.averager.swap()
+        self.task.model.eval()
+        return self.at
+
+    def _train(self, log: MetricsLog) -> None:
+        started = time.perf_counter() - self.at.seconds
+        saved = time.perf_counter()
+        batches = self.plan.batches(self._lengths, self.at.epoch)
+        since, since_tokens = self.at.seconds, self.at.tokens
+        speed = 0.0
+        while self.fraction() < 1 and not self._stop_asked:
+            if self.at.batch >= len(batches):
+                self.at.epoch, self.at.batch = self.at.epoch + 1, 0
+                batches = self.plan.batches(self._lengths, self.at.epoch)
+            factor = self._update(batches[self.at.batch])
+            self.at.batch += 1
+            self.at.seconds = time.perf_counter() - started
+            fraction = self.fraction()
+            validation = self._validate_if_due(fraction)
+            if self.at.seconds - since > 1 or fraction >= 1:
+                speed = (self.at.tokens - since_tokens) / (self.at.seconds - since)
+                since, since_tokens = self.at.seconds, self.at.tokens
+            if self.at.step % self.config.log_every == 0 or validation or fraction >= 1:
+                log.write(self._row(factor, speed) | validation)
+            self.progress.update(
+                progress=fraction,
+                step=self.at.step,
+                loss=self.at.loss,
+                tokens_per_second=speed,
+                left=self.at.seconds / fraction * (1 - fraction),
+            )
+            self.at.seconds = time.perf_counter() - started
+            if time.perf_counter() - saved >= self.save_every:
+                self.save()
+                saved = time.perf_counter()
+        if self._stop_asked and self.fraction() < 1:
+            self.save()
+            raise InterruptedRunError(
+                f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with: --out {self.run_folder} "
+                f"--resume"
+            )
+
+    def _update(self, indices: Sequence[int]) -> float:
+        """One step: loss, gradients, new weights. Returns the factor of the learning rate."""
+        torch.manual_seed(self.config.seed * SEED_STRIDE + self.at.step)
+        factor = rate_factor(
+            self.config.schedule,
+            step=self.at.step,
+            progress=self.fraction(),
+            warmup_steps=self.config.warmup_steps,
+        )
+        set_rate(self.optimisers, factor)
+        loss = self.task.loss(indices)
+        plain = loss.plain.item()
+        if not math.isfinite(plain):
+            raise self._diverged(f"the loss became {plain}")
+        loss.train.backward()  # type: ignore[no-untyped-call]
+        if self.config.clip:
+            torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.config.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        self.at.step += 1
+        self.at.tokens += loss.tokens
+        self._watch(plain)
+        self.averager.update(self.at.step, self.fraction())
+        self.at.averages = self.averager.taken
+        return factor
+
+    def fraction(self) -> float:
+        """How much of the budget is used, 0 to 1."""
+        if self.config.steps is not None:
+            return min(1.0, self.at.step / self.config.steps)
+        return min(1.0, self.at.seconds / (60 * (self.config.minutes or 0.0)))
+
+    # Watching -----------------------------------------------------------------------------------------------
+
+    def _watch(self, plain: float) -> None:
+        """Smooth the loss, and stop when it stays far above its best."""
+        self.at.loss = plain if math.isnan(self.at.loss) else 0.95 * self.at.loss + 0.05 * plain
+        self.at.best = min(self.at.best, self.at.loss)
+        self.at.worse = self.at.worse + 1 if self.at.loss > 1.5 * self.at.best + 1 else 0
+        if self.at.worse >= PATIENCE:
+            raise self._diverged(f"the loss rose from {self.at.best:.3f} to {self.at.loss:.3f} and stayed there")
+
+    def _diverged(self, what: str) -> DivergenceError:
+        kept = last_good_checkpoint(self.run_folder)
+        where = (
+            f"the weights of step {kept.step:,} are kept in {kept.path}" if kept else "no checkpoint was written yet"
+        )
+        return DivergenceError(
+            f"{what} at step {self.at.step:,}; training stopped, {where}. "
+            f"Try a lower learning rate (now {self.config.learning_rate:g}) or a longer warm-up."
+        )
+
+    def _validate_if_due(self, fraction: float) -> dict[str, float]:
+        due = math.floor(fraction * self.config.validations + 1e-9)
+        if due <= self.at.validations:
+            return {}
+        self.at.validations = due
+        self.averager.swap()
+        self.task.model.eval()
+        value = self.task.validation_loss()
+        self.task.model.train()
+        self.averager.swap()
+        self.progress.say(
+            f"step {self.at.step:,}: validation loss {value:.4f}, perplexity {math.exp(min(value, 50)):.2f}"
+        )
+        return {"validation_loss": value}
+
+    def _row(self, factor: float, speed: float) -> dict[str, Any]:
+        return {
+            "step": self.at.step,
+            "epoch": self.at.epoch,
+            "seconds": round(self.at.seconds, 2),
+            "tokens": self.at.tokens,
+            "loss": self.at.loss,
+            "learning_rate": factor * self.config.learning_rate,
+            "tokens_per_second": round(speed, 1),
+        }
+
+    # Saving and going on ------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write a checkpoint from which the run goes on exactly."""
+        if self.at.step in (0, self._saved_step):
+            return
+        tensors = {f"model/{name}": tensor for name, tensor in own_tensors(self.task.model).items()}
+        tensors |= {f"optimiser/{k}": v for k, v in state_tensors(self.optimisers, self.task.model).items()}
+        tensors |= {f"average/{name}": tensor for name, tensor in self.averager.tensors().items()}
+        state = {"position": to_dict(self.at), "training": to_dict(self.config)}
+        write_checkpoint(self.run_folder, self.at.step, tensors=tensors, state=state)
+        self._saved_step = self.at.step
+
+    def _resume(self) -> None:
+        checkpoint = last_good_checkpoint(self.run_folder)
+        if checkpoint is None:
+            self.progress.say(f"no checkpoint in {self.run_folder} yet: starting from step 0")
+            return
+        for message in checkpoint.skipped:
+            self.progress.say(message)
+        self._check_settings(checkpoint)
+        load_into(self.task.model, _within(checkpoint, "model/"))
+        load_state_tensors(self.optimisers, self.task.model, _within(checkpoint, "optimiser/"))
+        self.at = Position(**checkpoint.state["position"])
+        self.averager.load(_within(checkpoint, "average/"), self.at.averages)
+        self._saved_step = self.at.step
+        self.progress.say(f"going on from step {self.at.step:,} ({self.at.seconds:.0f} s trained)")
+
+    def _check_settings(self, checkpoint: Checkpoint) -> None:
+        then, now = checkpoint.state["training"], to_dict(self.config)
+        budget = {"steps", "minutes"}
+        changed = [f"{k} was {then.get(k)!r}, is {v!r}" for k, v in now.items() if k not in budget and then.get(k) != v]
+        if changed:
+            raise UsageError(f"--resume goes on with the same settings, but {'; '.join(changed)}.")
+
+    @contextlib.contextmanager
+    def _finishing_the_step(self) -> Iterator[None]:
+        """Ctrl-C asks to stop after the step; a second one stops at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self._stop_asked:
+                raise KeyboardInterrupt
+            self._stop_asked = True
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _within(checkpoint: Checkpoint, prefix: str) -> dict[str, torch.Tensor]:
+    return {name[len(prefix) :]: t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,161 @@
+"""Optimisers: AdamW for everything, or Muon for the matrices and AdamW for the rest.
+
+Muon (Jordan et al. 2024) takes the momentum of a matrix and replaces it by the nearest orthogonal matrix, so that
+every direction of the matrix learns at the same pace. The orthogonalisation is five steps of a Newton–Schulz
+iteration, here in fp32: on a CPU that is twenty times faster than in bfloat16.
+
+Nothing here knows the model but its matrices; schedules set the learning rates from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.feed_forward import FeedForward
+from regard.nn.multihead import MultiHeadAttention
+
+# The quintic of the Newton–Schulz step: it pushes singular values towards 1 fast rather than exactly.
+A, B, C = 3.4445, -4.7750, 2.0315
+
+
+def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
+    """The nearest matrices with all singular values about 1, for a stack (count, rows, columns)."""
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=B, alpha=C), x, beta=A)
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum, orthogonalised. Matrices of one shape go through the iteration together.
+
+    `parts` says where one stored matrix is several: the joint projection of queries, keys and values is three
+    maps, and each is orthogonalised for itself.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        parts: Mapping[Tensor, Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+        self.parts = parts or {}
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                state = self.state[param]
+                if "momentum" not in state:
+                    state["momentum"] = torch.zeros_like(param)
+                momentum = state["momentum"].lerp_(param.grad, 1 - group["momentum"])
+                update = param.grad.lerp(momentum, group["momentum"])
+                sizes = list(self.parts.get(param, (param.shape[0],)))
+                for weight, part in zip(param.split(sizes), update.split(sizes), strict=True):
+                    by_shape.setdefault(tuple(part.shape), []).append((weight, part))
+            for (rows, columns), members in by_shape.items():
+                directions = orthogonalise(torch.stack([update for _, update in members]))
+                rate = group["lr"] * max(1.0, rows / columns) ** 0.5
+                for (weight, _), direction in zip(members, directions, strict=True):
+                    if group["weight_decay"]:
+                        weight.mul_(1 - group["lr"] * group["weight_decay"])
+                    weight.add_(direction, alpha=-rate)
+
+
+def matrix_parts(model: nn.Module) -> dict[Tensor, Sequence[int]]:
+    """Which stored matrices are several maps side by side, with the rows of each."""
+    found: dict[Tensor, Sequence[int]] = {}
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            kv = module.key_value_heads * module.head_width
+            if module.cross:
+                found[module.key_value.weight] = (kv, kv)
+            else:
+                found[module.query_key_value.weight] = (module.heads * module.head_width, kv, kv)
+        if isinstance(module, FeedForward) and module.activation == "swiglu":
+            hidden = module.narrow.in_features
+            found[module.widen.weight] = (hidden, hidden)
+    return found
+
+
+def make_optimisers(
+    model: nn.Module,
+    *,
+    kind: str,
+    learning_rate: float,
+    matrix_learning_rate: float,
+    betas: tuple[float, float],
+    epsilon: float,
+    weight_decay: float,
+) -> list[torch.optim.Optimizer]:
+    """AdamW alone, or Muon for the matrices inside the blocks and AdamW for embeddings, norms and biases."""
+    inside = {weight for module in model.modules() if isinstance(module, nn.Linear) for weight in (module.weight,)}
+    params = [param for param in model.parameters() if param.requires_grad]
+    muon = [param for param in params if kind == "muon" and param in inside]
+    rest = [param for param in params if kind != "muon" or param not in inside]
+    decayed = [param for param in rest if param.dim() > 1]
+    plain = [param for param in rest if param.dim() <= 1]
+    groups = [dict(params=decayed, weight_decay=weight_decay), dict(params=plain, weight_decay=0.0)]
+    adam = torch.optim.AdamW(
+        [group for group in groups if group["params"]], lr=learning_rate, betas=betas, eps=epsilon, fused=True
+    )
+    optimisers: list[torch.optim.Optimizer] = [adam]
+    if muon:
+        parts = matrix_parts(model)
+        optimisers.append(Muon(muon, lr=matrix_learning_rate, weight_decay=weight_decay, parts=parts))
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["full_lr"] = group["lr"]
+    return optimisers
+
+
+def set_rate(optimisers: Sequence[torch.optim.Optimizer], factor: float) -> None:
+    """Scale every learning rate to `factor` of its full value."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["full_lr"] * factor
+
+
+def state_tensors(optimisers: Sequence[torch.optim.Optimizer], model: nn.Module) -> dict[str, Tensor]:
+    """All that the optimisers remember, by parameter name: what a checkpoint stores."""
+    found = {}
+    for name, param, optimiser in _owners(optimisers, model):
+        for key, value in optimiser.state.get(param, {}).items():
+            found[f"{name}/{key}"] = value
+    return found
+
+
+def load_state_tensors(
+    optimisers: Sequence[torch.optim.Optimizer], model: nn.Module, tensors: Mapping[str, Tensor]
+) -> None:
+    """Put back what `state_tensors` gave."""
+    by_param: dict[str, dict[str, Tensor]] = {}
+    for path, value in tensors.items():
+        name, _, key = path.rpartition("/")
+        by_param.setdefault(name, {})[key] = value
+    for name, param, optimiser in _owners(optimisers, model):
+        if name in by_param:
+            optimiser.state[param] = {key: value.clone() for key, value in by_param[name].items()}
+
+
+def _owners(
+    optimisers: Sequence[torch.optim.Optimizer], model: nn.Module
+) -> Iterator[tuple[str, nn.Parameter, torch.optim.Optimizer]]:
+    owner = {param: opt for opt in optimisers for group in opt.param_groups for param in group["params"]}
+    for name, param in model.named_parameters():
+        if param in owner:
+            yield name, param, owner[param]

@@ -1,0 +1,91 @@
+"""What a person sees while a training runs: a bar with loss, speed and time left, on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol
+
+
+class Progress(Protocol):
+    def say(self, message: str) -> None:
+        """A line that stays."""
+
+    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
+        """The newest state; `left` in seconds."""
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def say(self, message: str) -> None:
+        pass
+
+    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self, *, every: float = 15.0) -> None:
+        self.every = every
+        self._last = float("-inf")
+
+    def say(self, message: str) -> None:
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
+
+    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
+        now = time.perf_counter()
+        if now - self._last >= self.every or progress >= 1:
+            self._last = now
+            speed = f"{tokens_per_second:,.0f} tokens/s"
+            self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {clock(left)} left")
+
+    def close(self) -> None:
+        pass
+
+
+class Bar:
+    """A live bar, for terminals."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._rich = RichProgress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%  {task.fields[state]}"),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+        )
+        self._task = self._rich.add_task("training", total=1.0, state="starting")
+        self._rich.start()
+
+    def say(self, message: str) -> None:
+        self._rich.console.print(message, markup=False, highlight=False)
+
+    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
+        state = f"step {step:,}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s  {clock(left)} left"
+        self._rich.update(self._task, completed=progress, state=state)
+
+    def close(self) -> None:
+        self._rich.stop()
+
+
+def for_terminal() -> Progress:
+    """A bar where a person watches, lines where a file does."""
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

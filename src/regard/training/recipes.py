@@ -1,0 +1,49 @@
+"""Recipes: settings that belong together.
+
+`default` is what learns fastest on a CPU; `paper` is the Transformer of 2017, as published: post-norm, sinusoidal
+positions, Adam with warm-up and the inverse square root, label smoothing, averaged checkpoints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.models.transformer import MODERN, PRESETS
+
+
+@dataclass(frozen=True)
+class Recipe:
+    model: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def paper_learning_rate(width: int, warmup_steps: int) -> float:
+    """The peak of d_model^-½ · min(step^-½, step · warmup^-1.5), reached when step = warmup."""
+    return float(width**-0.5 * warmup_steps**-0.5)
+
+
+def translation_recipe(name: str, size: str) -> Recipe:
+    """The settings of a recipe at a size; `name` and `size` are known."""
+    shape = {key: value for key, value in PRESETS[size].items() if key != "vocab_size"}
+    if name == "default":
+        return Recipe(model={**shape, **MODERN}, training={})
+    warmup = 4000 if size.startswith("transformer-") else 1000
+    return Recipe(
+        model=shape,
+        training=dict(
+            optimiser="adamw",
+            learning_rate=paper_learning_rate(int(str(shape["width"])), warmup),
+            weight_decay=0.0,
+            beta2=0.98,
+            epsilon=1e-9,
+            schedule="inverse-square-root",
+            warmup_steps=warmup,
+            label_smoothing=0.1,
+            clip=0.0,
+            averaging="tail",
+        ),
+    )
+
+
+RECIPES = ("default", "paper")

@@ -1,0 +1,251 @@
+"""A whole training, from files to a model folder: read, prepare, train, score, write, report.
+
+The loop knows no task and the task knows no loop; here they meet. `settings` are flat: each goes to the config
+that has a field of its name, and a name that no config has raises with the nearest one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import platform
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.checkpoint.card import Card, CardData, CardScore, model_card
+from regard.checkpoint.folder import own_tensors, write_model
+from regard.checkpoint.output import prepare_output
+from regard.config import from_dict, to_dict
+from regard.data.batches import split_validation
+from regard.data.pairs import Pair, read_pairs
+from regard.data.world.translation import sentences
+from regard.errors import DataError, UsageError, unknown
+from regard.generation.search import SearchConfig
+from regard.metrics.translation import Score
+from regard.models.transformer import TransformerConfig
+from regard.tasks.task import Sample
+from regard.tasks.translate import TranslateConfig, TranslateTask, Translator, Vocabularies, make_model
+from regard.training.choices import Choice, choose_device
+from regard.training.loop import Position, Trainer
+from regard.training.progress import Progress, Silent
+from regard.training.recipes import RECIPES, translation_recipe
+from regard.training.report import write_report
+from regard.training.settings import TrainingConfig
+
+DEFAULT_MINUTES = 10.0
+SIZES = ("tiny", "small", "base", "large", "transformer-base", "transformer-big")
+WORLD = "the built-in world"
+
+
+@dataclass(frozen=True)
+class TranslationRun:
+    """What came out of a training."""
+
+    translator: Translator
+    folder: Path
+    position: Position
+    scores: Sequence[Score]
+    samples: Sequence[Sample]
+
+
+@dataclass(frozen=True)
+class _Data:
+    train: Sequence[Pair]
+    validation: Sequence[Pair]
+    card: tuple[CardData, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def train_translation(
+    data: Sequence[Path] | None,
+    out: Path,
+    *,
+    validation: Sequence[Path] | None = None,
+    columns: tuple[str, str] | None = None,
+    reverse: bool = False,
+    skip_bad_rows: bool = False,
+    size: str = "small",
+    recipe: str = "default",
+    device: str = "auto",
+    save_every: float = 60.0,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> TranslationRun:
+    """Train a translator on pairs from files, or on the built-in world if no files are given."""
+    progress = progress or Silent()
+    if size not in SIZES:
+        raise unknown("size", size, SIZES)
+    if recipe not in RECIPES:
+        raise unknown("recipe", recipe, RECIPES)
+    if not save_every > 0:
+        raise UsageError(f"save_every must be more than 0 seconds, not {save_every}.")
+    bundle = translation_recipe(recipe, size)
+    parts = sort_settings(settings or {}, (TransformerConfig, TrainingConfig, TranslateConfig, SearchConfig))
+    training = {**bundle.training, **parts[TrainingConfig]}
+    if training.get("steps") is None and training.get("minutes") is None:
+        training["minutes"] = DEFAULT_MINUTES
+    training_config = from_dict(TrainingConfig, training)
+    task_config = from_dict(TranslateConfig, parts[TranslateConfig])
+    chosen_device = choose_device(device)
+    pairs = _read(data, validation, columns=columns, reverse=reverse, skip_bad_rows=skip_bad_rows)
+    prepare_output(out, resume=resume, force=force)
+
+    vocabularies = Vocabularies.train(pairs.train, task_config)
+    model = make_model(vocabularies, {**bundle.model, **parts[TransformerConfig]}, seed=training_config.seed)
+    task = TranslateTask(
+        model=model.to(chosen_device.value),
+        vocabularies=vocabularies,
+        train=pairs.train,
+        validation=pairs.validation,
+        config=task_config,
+        data=pairs.card,
+        label_smoothing=training_config.label_smoothing,
+        search=from_dict(SearchConfig, parts[SearchConfig]),
+    )
+    choices = [str(choice) for choice in (chosen_device, _threads())] + list(pairs.remarks)
+    if task.left_out:
+        choices.append(f"left out: {task.left_out:,} pairs longer than {task_config.max_length} pieces")
+    for line in (_describe(task), *choices):
+        progress.say(line)
+    trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress)
+    position = trainer.run(resume=resume)
+    progress.say("translating the validation sentences to score them")
+    scores, samples = task.evaluate()
+    run = TranslationRun(task.translator(), out, position, scores, samples)
+    _write(run, task, training_config, choices, recipe=recipe, size=size)
+    return run
+
+
+def sort_settings(settings: Mapping[str, Any], owners: Sequence[type]) -> dict[type, dict[str, Any]]:
+    """Give each setting to the config that has a field of its name."""
+    fields = {owner: {field.name for field in dataclasses.fields(owner)} for owner in owners}
+    parts: dict[type, dict[str, Any]] = {owner: {} for owner in owners}
+    for name, value in settings.items():
+        owner = next((owner for owner in owners if name in fields[owner]), None)
+        if owner is None or name in ("vocab_size", "source_vocab_size"):
+            raise unknown("setting", name, set().union(*fields.values()) - {"vocab_size", "source_vocab_size"})
+        if value is not None:
+            parts[owner][name] = value
+    return parts
+
+
+def _read(
+    data: Sequence[Path] | None,
+    validation: Sequence[Path] | None,
+    *,
+    columns: tuple[str, str] | None,
+    reverse: bool,
+    skip_bad_rows: bool,
+) -> _Data:
+    if not data:
+        if validation:
+            raise UsageError("--validation needs training files beside it; without files the built-in world is used.")
+        sets = {role: [Pair(s.source, s.target) for s in sentences(role)] for role in ("train", "validation")}
+        card = tuple(CardData(name=WORLD, role=role, num_rows=len(rows)) for role, rows in sets.items())
+        found = _Data(sets["train"], sets["validation"], card, (f"data: {WORLD} (no files were given)",))
+    else:
+        reading = read_pairs(data, columns=columns, skip_bad_rows=skip_bad_rows)
+        remarks = [f"skipped: {len(reading.bad):,} bad rows"] if reading.bad else []
+        remarks += [f"  {bad}" for bad in reading.bad[:20]]
+        if validation:
+            held = read_pairs(validation, columns=columns, skip_bad_rows=skip_bad_rows).pairs
+            train = reading.pairs
+        else:
+            if len(reading.pairs) < 2:
+                raise DataError(
+                    f"{' and '.join(map(str, data))} holds one pair; training needs at least 2, better thousands."
+                )
+            train_rows, held_rows = split_validation(len(reading.pairs))
+            train = [reading.pairs[i] for i in train_rows]
+            held = [reading.pairs[i] for i in held_rows]
+            remarks.append(f"validation: {len(held):,} pairs held out of the training file (no --validation was given)")
+        # Held-out sentences often stand in the order of the file; the few that are scored should not.
+        held = random.Random(0).sample(held, len(held))
+        card = _card_data(data, "training", len(train)) + _card_data(validation or (), "validation", len(held))
+        found = _Data(train, held, card, tuple(remarks))
+    if reverse:
+        train, held = ([pair.reversed() for pair in side] for side in (found.train, found.validation))
+        found = _Data(train, held, found.card, (*found.remarks, "direction: second language → first"))
+    return found
+
+
+def _card_data(paths: Sequence[Path], role: str, rows: int) -> tuple[CardData, ...]:
+    return tuple(
+        CardData(name=path.name, role=role, num_rows=rows, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in paths
+    )
+
+
+def _describe(task: TranslateTask) -> str:
+    config = task.model.config
+    parameters = sum(param.numel() for param in task.model.parameters())
+    return (
+        f"model: {parameters / 1e6:.2f} M parameters, {config.encoder_layers}+{config.decoder_layers} layers, "
+        f"width {config.width}, {task.vocabularies.target.vocab_size:,} pieces; "
+        f"data: {len(task.lengths()):,} training and {len(task.validation):,} validation pairs"
+    )
+
+
+def _threads() -> Choice:
+    threads = torch.get_num_threads()
+    return Choice("threads", str(threads), f"torch's choice for {platform.machine()}")
+
+
+def _write(
+    run: TranslationRun,
+    task: TranslateTask,
+    training: TrainingConfig,
+    choices: Sequence[str],
+    *,
+    recipe: str,
+    size: str,
+) -> None:
+    contents = task.contents()
+    settings = {
+        "recipe": recipe,
+        "size": size,
+        **to_dict(training),
+        **to_dict(task.model.config),
+        **to_dict(task.config),
+    }
+    name = run.folder.name
+    card = Card(
+        title=name,
+        summary=task.summary,
+        task=task.name,
+        num_parameters=sum(param.numel() for param in task.model.parameters()),
+        data=tuple(task.data),
+        settings=settings,
+        scores=tuple(
+            CardScore(metric=s.name, value=s.value, on="validation", signature=s.signature) for s in run.scores
+        ),
+        command=f'regard translate {name} "…"\nregard look {name} "…" --out look.html',
+        python=f'import regard\n\ntranslator = regard.load("{name}")\ntranslator("…").text',
+        versions={package: version(package) for package in ("regard", "torch", "tokenizers")},
+        pipeline="translation",
+    )
+    config = {**contents.config, "training": {"recipe": recipe, "size": size, **to_dict(training)}}
+    write_model(
+        run.folder,
+        config=config,
+        tensors=own_tensors(task.model),
+        texts={**contents.texts, "README.md": model_card(card)},
+        force=True,
+    )
+    write_report(
+        run.folder,
+        title=name,
+        scores=run.scores,
+        samples=run.samples,
+        settings=settings,
+        notes=choices,
+        translator=run.translator,
+    )
