@@ -14,6 +14,8 @@ from regard.config import from_dict, to_dict
 from regard.errors import UsageError
 from regard.models.transformer import MODERN, PRESETS, Transformer, TransformerConfig
 from regard.nn import masks
+from regard.nn.dropout import Dropout
+from regard.nn.positions import sinusoids
 from regard.nn.taps import capture, edit
 
 TINY: dict[str, Any] = dict(
@@ -241,6 +243,66 @@ def test_embeddings_start_at_length_one_after_scaling() -> None:
     scaled = model.source_embedding.weight * model.source_embedding.factor
     assert scaled.std().item() == pytest.approx(1.0, rel=0.02)
     assert model.source_embedding.factor == 8.0
+
+
+@pytest.mark.parametrize("recipe", [{}, MODERN])
+@pytest.mark.parametrize("setting", ["dropout", "attention_dropout", "hidden_dropout"])
+def test_each_dropout_works_alone_and_in_training_only(setting: str, recipe: dict[str, Any]) -> None:
+    source, target = torch.tensor([[3, 14, 15]]), torch.tensor([[9, 26]])
+    model = build(**recipe, **{"dropout": 0.0, setting: 0.5}).train()
+    assert not torch.equal(model(source, target), model(source, target))
+    model.eval()
+    assert torch.equal(model(source, target), model(source, target))
+    without = build(**recipe).train()
+    assert torch.equal(without(source, target), without(source, target))
+
+
+def test_dropout_falls_on_embeddings_and_on_every_sublayer() -> None:
+    model = build(dropout=0.3)
+    shares = {name: module.share for name, module in model.named_modules() if isinstance(module, Dropout)}
+    inner = {name for name in shares if "feed_forward.dropout" in name}
+    assert all(share == (0.0 if name in inner else 0.3) for name, share in shares.items())
+    assert len(shares) - len(inner) == 2 + 2 * 2 + 2 * 3  # embeddings, encoder sublayers, decoder sublayers
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_settings_make_the_parts_they_name(norm: str) -> None:
+    names = set(build(norm=norm).state_dict())
+    more = set(build(norm=norm, final_norm=True, embedding_norm=True, output_bias=True).state_dict())
+    parts = ("encoder_norm", "decoder_norm", "source_embedding.norm", "target_embedding.norm")
+    ends = ("scale", "shift") if norm == "layer" else ("scale",)
+    assert more - names == {f"{part}.{end}" for part in parts for end in ends} | {"output_bias"}
+    lean = set(build(norm=norm, bias=False).state_dict())
+    assert lean == {name for name in names if not name.endswith(("bias", "shift"))}
+
+
+def test_normalised_queries_and_keys_have_root_mean_square_one() -> None:
+    source, target = torch.tensor([[3, 14, 15]]), torch.tensor([[9, 26]])
+    model = build(normalise_queries_and_keys=True)
+    with capture(model) as trace:
+        model(source, target)
+    for recipe in trace.recipes.values():
+        for x in (recipe.q, recipe.k):
+            torch.testing.assert_close(x.square().mean(-1), torch.ones(x.shape[:-1]), atol=1e-3, rtol=0)
+
+
+def test_rotation_is_for_self_attention_only() -> None:
+    """Distances between a word of the source and one of the target mean nothing."""
+    model = build(positions="rotary")
+    for block in model.decoder:
+        assert block.self_attention.rotary is not None
+        assert block.cross_attention.rotary is None
+    assert all(block.self_attention.rotary is not None for block in model.encoder)
+
+
+def test_positions_are_added_after_scaling() -> None:
+    source = torch.tensor([[3, 14, 15]])
+    model = build()
+    expected = model.source_embedding.weight[source] * 22**0.5 + sinusoids(3, 22)
+    torch.testing.assert_close(model.source_embedding(source), expected, atol=1e-6, rtol=0)
+    unscaled = build(scale_embeddings=False)
+    expected = unscaled.source_embedding.weight[source] + sinusoids(3, 22)
+    torch.testing.assert_close(unscaled.source_embedding(source), expected, atol=1e-6, rtol=0)
 
 
 def test_an_address_for_each_embedding() -> None:
