@@ -40,7 +40,7 @@ function layout(picture, space, zoom) {
     size,
     downLabels,
     acrossLabels,
-    every: Math.max(1, Math.ceil(15 / cell)),
+    every: { down: Math.max(1, Math.ceil(15 / cell)), across: Math.max(1, Math.ceil(17 / cell)) }, // slanted lines need more room
     gap: cell >= 16 ? 2 : cell >= TILE_CELL ? 1 : 0,
     width: left + Math.max(across.tokens.length * cell + 8, slanted),
     height: top + down.tokens.length * cell + 8,
@@ -152,10 +152,10 @@ function paintDownLabels(pen, picture, geometry, seen, originY) {
   const draw = (index) => {
     const strong = isMarked(picture, "down", index);
     const y = originY + (index + 0.5) * cell + size * 0.36;
-    if (strong && every > 1) pen.rect(AXIS, y - size, left - AXIS - 4, size + 4, { fill: theme.paper });
+    if (strong && every.down > 1) pen.rect(AXIS, y - size, left - AXIS - 4, size + 4, { fill: theme.paper });
     pen.text(left - 8, y, downLabels[index], labelLook(theme, size, strong, index < down.visible, "end"));
   };
-  drawThinned(draw, picture, "down", Math.max(0, seen.firstDown - 1), seen.lastDown, every);
+  drawThinned(draw, picture, "down", Math.max(0, seen.firstDown - 1), seen.lastDown, every.down);
 }
 
 function paintAcrossLabels(pen, picture, geometry, seen, originX) {
@@ -167,7 +167,7 @@ function paintAcrossLabels(pen, picture, geometry, seen, originX) {
     pen.text(originX + (index + 0.5) * cell + size * 0.16, top - 9, acrossLabels[index], { ...look, angle: -45 });
   };
   const slide = Math.ceil(top / cell); // labels of columns further left lean into view
-  drawThinned(draw, picture, "across", Math.max(0, seen.firstAcross - slide), seen.lastAcross, every);
+  drawThinned(draw, picture, "across", Math.max(0, seen.firstAcross - slide), seen.lastAcross, every.across);
 }
 
 /** Draw every n-th label, leaving room around the ones that are marked. */

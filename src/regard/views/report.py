@@ -189,5 +189,5 @@ def _ticks(low: float, high: float, about: int = 4) -> list[float]:
     """Round numbers from `low` to `high`."""
     rough = (high - low) / about
     unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999)
     return [round(index * step, 12) for index in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -15,7 +15,11 @@ export class Stage {
     this.context = this.canvas.getContext("2d");
     this.drawing = null;
     this.waiting = false;
-    this.element.addEventListener("scroll", () => this.repaint());
+    this.element.addEventListener("scroll", () => {
+      if (!this.revealing) onPoint(null); // what was under the pointer has moved away
+      this.revealing = false;
+      this.repaint();
+    });
     this.canvas.addEventListener("pointermove", (event) => onPoint(this.at(event)));
     this.canvas.addEventListener("pointerleave", () => onPoint(null));
     this.canvas.addEventListener("click", (event) => onPick(this.at(event)));
@@ -44,6 +48,8 @@ export class Stage {
     const tallest = Math.max(340, Math.min(820, globalThis.innerHeight * 0.74));
     const geometry = this.drawing.layout(this.picture, { width, height: tallest }, this.zoom);
     this.geometry = geometry;
+    // Where cells lie, for anyone who steers the page from outside.
+    Object.assign(this.element.dataset, { left: geometry.left, top: geometry.top, cell: geometry.cell ?? geometry.pitch });
     this.space.style.width = `${geometry.width}px`;
     this.space.style.height = `${geometry.height}px`;
     this.element.style.height = `${Math.ceil(Math.min(geometry.height, tallest)) + (geometry.width > width ? 14 : 0)}px`;
@@ -85,8 +91,10 @@ export class Stage {
     const { element, geometry } = this;
     const { cell, left, top } = geometry;
     const into = (from, start, room) => Math.max(start + cell - room, Math.min(from, start));
+    const before = [element.scrollTop, element.scrollLeft];
     element.scrollTop = into(element.scrollTop, down * cell, element.clientHeight - top);
     element.scrollLeft = into(element.scrollLeft, across * cell, element.clientWidth - left);
+    this.revealing = element.scrollTop !== before[0] || element.scrollLeft !== before[1];
   }
 
   at(event) {

@@ -1,0 +1,230 @@
+"""Attention maps: what is refused, how weights are packed, what the files and the still picture hold."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from regard.errors import UsageError
+from regard.views import attention
+from regard.views.attention import AttentionMap, attention_view, colour_table, pack, save_weights
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def softmax(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def a_map(
+    address: str = "encoder.0.self", num_heads: int = 3, num_rows: int = 5, num_columns: int = 7, **change: Any
+) -> AttentionMap:
+    weights = softmax(np.random.default_rng(11).normal(size=(num_heads, num_rows, num_columns)) * 2)
+    values: dict[str, Any] = {
+        "address": address,
+        "rows": [f"q{index}" for index in range(num_rows)],
+        "columns": [f"k{index}" for index in range(num_columns)],
+        "weights": weights,
+    }
+    return AttentionMap(**{**values, **change})
+
+
+def unpack(text: str, levels: int, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    integers = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2" if levels > 255 else "u1")
+    return (integers.astype(np.float64) / levels).reshape(shape) ** 2
+
+
+@pytest.mark.parametrize(("levels", "largest"), [(65535, 1.6e-5), (255, 0.004)])
+@given(weights=arrays(np.float64, (2, 3, 5), elements=st.floats(0, 1)))
+def test_packing_stays_within_the_stated_error(levels: int, largest: float, weights: npt.NDArray[np.float64]) -> None:
+    back = unpack(pack(weights, levels), levels, weights.shape)
+    error = np.abs(back - weights)
+    assert (error <= np.sqrt(weights) / levels + 0.25 / levels**2 + 1e-15).all()
+    assert error.max() < largest
+
+
+def test_an_even_look_at_512_tokens_survives_eight_bits() -> None:
+    even = np.full((1, 1, 512), 1 / 512)
+    back = unpack(pack(even, 255), 255, even.shape)
+    assert np.abs(back - even).max() < 2e-4  # linear steps of 1/255 would leave nothing: round(255/512) = 0
+    assert back.min() > 0
+
+
+def test_zero_and_one_are_exact() -> None:
+    ends = np.array([[[0.0, 1.0]]])
+    for levels in (255, 65535):
+        assert (unpack(pack(ends, levels), levels, ends.shape) == ends).all()
+
+
+def test_view_data_hold_every_layer_with_shared_tokens() -> None:
+    maps = [a_map(f"encoder.{layer}.self", num_heads=2 + layer, num_rows=5, num_columns=5) for layer in range(3)]
+    maps.append(a_map("decoder.1.cross", num_rows=7, num_columns=5))
+    data = attention_view(maps, title="t", note="n", initial="decoder.1.cross", initial_head=2).data
+    assert json.loads(json.dumps(data)) == data
+    assert data["levels"] == 65535
+    assert data["initial"] == {"address": "decoder.1.cross", "head": 2}
+    assert [len(axis) for axis in data["axes"]] == [5, 5, 7]  # q0…q4 and k0…k4 once, then q0…q6
+    assert [(one["kind"], one["layer"], one["heads"], one["grows"]) for one in data["maps"]] == [
+        ("encoder.self", 0, 2, False),
+        ("encoder.self", 1, 3, False),
+        ("encoder.self", 2, 4, False),
+        ("decoder.cross", 1, 3, True),
+    ]
+    for one, packed in zip(maps, data["maps"], strict=True):
+        assert np.abs(unpack(packed["weights"], 65535, one.weights.shape) - one.weights).max() < 1.6e-5
+
+
+def test_large_views_use_eight_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "SIXTEEN_BIT_LIMIT", 3 * 5 * 7 - 1)
+    data = attention_view([a_map()], title="t").data
+    assert data["levels"] == 255
+    assert np.abs(unpack(data["maps"][0]["weights"], 255, (3, 5, 7)) - a_map().weights).max() < 0.004
+
+
+def test_an_address_of_another_form_is_a_kind_of_its_own() -> None:
+    packed = attention_view([a_map("attention")], title="t").data["maps"][0]
+    assert (packed["kind"], packed["label"], packed["layer"]) == ("attention", "attention", 0)
+
+
+def test_a_row_that_sees_nothing_is_allowed() -> None:
+    weights = a_map().weights.copy()
+    weights[1, 2] = 0
+    assert a_map(weights=weights).weights[1, 2].sum() == 0
+
+
+def changed(place: Any, value: float) -> npt.NDArray[Any]:
+    weights = a_map().weights.copy()
+    weights[place] = value
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"weights": np.zeros((5, 7))}, r"shape \(5, 7\); they must be \(heads, queries, keys\)"),
+        ({"weights": np.zeros((0, 5, 7))}, "none of them 0"),
+        ({"rows": ["a"]}, "1 row tokens and 7 column tokens"),
+        ({"columns": []}, "5 row tokens and 0 column tokens"),
+        ({"rows": [1, 2, 3, 4, 5]}, "must be tokens .strings., but hold 1; decode the ids"),
+        ({"weights": np.zeros((3, 5, 7), dtype=int)}, "weights are int64"),
+        ({"weights": changed((0, 0, 0), np.nan)}, "NaN or infinity"),
+        ({"weights": changed((0, 0, 0), -0.5)}, "go from -0.5"),
+        ({"weights": a_map().weights * 9}, "not its scores"),
+        ({"weights": changed((2, 3), 0.5)}, r"head 2, row 3 \('q3'\) sum to 3.5"),
+        (
+            {"weights": a_map().weights.swapaxes(1, 2), "rows": list("abcdefg"), "columns": list("abcde")},
+            "right way round",
+        ),
+        ({"address": ""}, "needs an address"),
+    ],
+)
+def test_bad_maps_are_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        a_map(**change)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"maps": []}, "at least one map"),
+        ({"maps": [a_map(), a_map()]}, "two maps have the address 'encoder.0.self'"),
+        ({"initial": "encoder.1.self"}, "unknown attention address 'encoder.1.self'. Did you mean 'encoder.0.self'"),
+        ({"initial_head": 3}, "initial_head is 3, but encoder.0.self has heads 0 to 2"),
+        ({"initial_head": -1}, "initial_head is -1"),
+        ({"gold": [(0, 0), (5, 0)]}, r"gold link \(5, 0\) lies outside encoder.0.self"),
+        ({"gold": [(0, -1)]}, r"gold link \(0, -1\)"),
+    ],
+)
+def test_bad_views_are_refused(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        attention_view(**{"maps": [a_map()], "title": "t", **arguments})
+
+
+def test_gold_belongs_to_cross_attention_where_there_is_some() -> None:
+    maps = [a_map("encoder.0.self", num_rows=2, num_columns=2), a_map("decoder.0.cross")]
+    view = attention_view(maps, title="t", gold=[(4, 6)])  # outside the encoder's map, inside the other
+    assert [one["gold"] for one in view.data["maps"]] == [False, True]
+    assert view.svg().count(attention.GOLD_COLOUR) == 0  # the first state shows the encoder
+    assert attention_view(maps, title="t", gold=[(4, 6)], initial="decoder.0.cross").svg().count("gold alignment") == 1
+
+
+def cells_of(svg: str) -> list[ElementTree.Element]:
+    return [node for node in ElementTree.fromstring(svg).iter(f"{SVG}rect") if node.get("rx") == "3"]
+
+
+@pytest.mark.parametrize("head", [None, 1])
+def test_still_picture_has_a_cell_of_the_right_colour_for_every_weight(head: int | None) -> None:
+    one = a_map()
+    svg = attention_view([one], title="t", initial_head=head).svg()
+    matrix = one.weights.mean(axis=0) if head is None else one.weights[head]
+    table = colour_table()
+    wanted = ["#" + bytes(table[round(w / matrix.max() * 255)]).hex() for w in matrix.ravel().tolist()]
+    assert [cell.get("fill") for cell in cells_of(svg)] == wanted
+    texts = [node.text for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    assert texts.index("is looked at →") < texts.index("asks →")
+    assert [text for text in texts if text and text[0] in "qk"] == [*one.columns, *one.rows]
+    assert f"encoder.0.self · {'mean of all heads' if head is None else 'head 1'}" in texts
+    assert f"{matrix.max():.2f}" in texts
+
+
+def test_still_picture_of_many_tokens_is_one_image_with_thinned_labels() -> None:
+    root = ElementTree.fromstring(attention_view([a_map(num_rows=211, num_columns=199)], title="t").svg())
+    assert len(list(root.iter(f"{SVG}image"))) == 2  # the map and the scale
+    assert len(list(root.iter(f"{SVG}text"))) < 211
+
+
+def test_still_picture_of_hostile_tokens_is_well_formed() -> None:
+    hostile = ["<img src=x onerror=alert(1)>", "</svg>", "&amp;", "\x00\ud800", "]]>", "'\"", "שלום"]
+    svg = attention_view([a_map(num_rows=7, rows=hostile)], title="<b>").svg()
+    texts = [node.text for node in ElementTree.fromstring(svg.encode()).iter(f"{SVG}text")]
+    assert "</svg>" in texts
+    assert "&amp;" in texts
+    assert "<b>" in texts
+
+
+def test_colour_table_goes_through_its_stops() -> None:
+    table = colour_table(["#000000", "#ff8000"])
+    assert table[0].tolist() == [0, 0, 0]
+    assert table[255].tolist() == [255, 128, 0]
+    assert table[51].tolist() == [51, 26, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_saved_numbers_are_exact_and_bear_their_tokens(tmp_path: Path, dtype: type) -> None:
+    tokens = ['say "hi"', "a,b", "</s>", "\n", "é"]
+    one = a_map(rows=tokens, weights=a_map().weights.astype(dtype))
+
+    array = np.load(save_weights(tmp_path / "w.npy", one), allow_pickle=False)
+    assert array.dtype == dtype
+    assert (array == one.weights).all()
+    labels = json.loads((tmp_path / "w.tokens.json").read_text(encoding="utf-8"))
+    assert labels == {"address": one.address, "rows": tokens, "columns": list(one.columns)}
+
+    content = json.loads(save_weights(tmp_path / "w.json", one).read_text(encoding="utf-8"))
+    assert (np.array(content["weights"], dtype=dtype) == one.weights).all()
+    assert content["rows"] == tokens
+
+    with save_weights(tmp_path / "w.csv", one).open(encoding="utf-8", newline="") as stream:
+        lines = list(csv.reader(stream))
+    assert lines[0] == ["head", "asks", *one.columns]
+    assert [line[:2] for line in lines[1:]] == [[str(head), token] for head in range(3) for token in tokens]
+    numbers = np.array([line[2:] for line in lines[1:]], dtype=np.float64).astype(dtype).reshape(3, 5, 7)
+    assert (numbers == one.weights).all()
+
+
+def test_weights_are_not_saved_under_other_endings(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'w.pickle': use \.npy, \.csv or \.json"):
+        save_weights(tmp_path / "w.pickle", a_map())
