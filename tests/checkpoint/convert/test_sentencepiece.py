@@ -178,6 +178,7 @@ def test_symbols_in_a_text_are_ordinary_characters(world: World) -> None:
 def test_a_saved_tokenizer_gives_the_same_ids(world: World, tmp_path: Path) -> None:
     tokenizer = world.ours("source")
     loaded = Tokenizer.load(tokenizer.save(tmp_path / "tokenizer.json"), SYMBOLS)
+    assert loaded == tokenizer
     assert loaded.encode_batch(world.texts) == tokenizer.encode_batch(world.texts)
 
 

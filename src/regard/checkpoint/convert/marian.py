@@ -232,7 +232,7 @@ def write_marian(
         VOCABULARY: _json(_vocabulary(source_tokenizer)),
         TOKENIZER: _with_end(source_tokenizer),
         TOKENIZER_CONFIG: _json(_tokenizer_config(config, target_tokenizer, has_spm=bool(spms))),
-        GENERATION_CONFIG: _json(_generation_config(generation or {}, start=start, end=end, pad=pad)),
+        GENERATION_CONFIG: _json(_generation_config(config, generation or {}, start=start, end=end, pad=pad)),
     }
     if not joint:
         texts[TARGET_VOCABULARY] = _json(_vocabulary(target_tokenizer))
@@ -309,12 +309,15 @@ def _tokenizer_config(config: TransformerConfig, tokenizer: Tokenizer, *, has_sp
     return values
 
 
-def _generation_config(generation: Mapping[str, Any], *, start: int, end: int, pad: int) -> dict[str, Any]:
+def _generation_config(
+    config: TransformerConfig, generation: Mapping[str, Any], *, start: int, end: int, pad: int
+) -> dict[str, Any]:
     never = dict.fromkeys(i for i in (pad, start, *generation.get("never", ())) if i != end)
     values = {
         "num_beams": generation.get("beams", 5),
         "length_penalty": generation.get("length_penalty", 1.0),
-        "max_length": generation.get("max_new_tokens", 256) + 1,  # there, the start symbol counts
+        # There, the start symbol counts, and positions end where the table does.
+        "max_length": min(generation.get("max_new_tokens", 256) + 1, config.max_positions),
         "bad_words_ids": [[i] for i in never],
         "decoder_start_token_id": start,
         "eos_token_id": end,

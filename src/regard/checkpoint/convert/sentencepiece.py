@@ -153,7 +153,8 @@ def _own_pieces(spm: Any) -> dict[str, float]:
     for piece in spm.pieces:
         if piece.type == _USER_DEFINED:  # sentencepiece's own rule: never worse than a cut of the same bytes
             scores[piece.piece] = len(piece.piece.encode("utf-8")) * best - 0.1
-    return scores
+    # Nine digits are all that the format's numbers hold; with more, tokenizer.json would not come back the same.
+    return {piece: float(f"{score:.9g}") for piece, score in scores.items()}
 
 
 def _unigram_model(spm: Any, tokens: list[str], own: Mapping[str, float], symbols: Symbols) -> models.Model:
