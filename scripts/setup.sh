@@ -9,7 +9,7 @@ set -eu
 part=${1:-core}
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
-TORCH_INDEX=${TORCH_INDEX-https://download.pytorch.org/whl/cpu}
+TORCH_INDEX=${TORCH_INDEX:-}
 cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -45,19 +45,13 @@ install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-chec
 
 install setuptools  # the builder first and pinned too; building in isolation would fetch an unpinned one
 
-# On Linux the default torch brings gigabytes of CUDA, which only a machine with an NVIDIA card can use.
-if [ "$(uname -s)" != Linux ]; then
-    say "torch: the default build (it is small on this system)"
-elif command -v nvidia-smi >/dev/null 2>&1; then
-    say "torch: the default build (an NVIDIA driver was found)"
-elif [ -z "$TORCH_INDEX" ]; then
-    say "torch: the default build (TORCH_INDEX is empty)"
-elif "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
-    say "torch: already there"
+# torch first and exactly as pinned: where a CPU build lies at hand, pip takes it. On Linux the default build can bring
+# gigabytes of CUDA; TORCH_INDEX names another index to take torch from.
+if [ -n "$TORCH_INDEX" ]; then
+    say "torch: from $TORCH_INDEX"
+    install --index-url "$TORCH_INDEX" "$(grep '^torch==' constraints.txt)"
 else
-    say "torch: the CPU build (no NVIDIA driver found)"
-    install --no-deps --retries 1 --timeout 20 --index-url "$TORCH_INDEX" torch ||
-        say "no CPU build at $TORCH_INDEX; taking torch from the default index, which can be a large download"
+    install "$(grep '^torch==' constraints.txt)"
 fi
 
 say "installing regard ($part) with the versions of constraints.txt; the first time takes a minute or two"

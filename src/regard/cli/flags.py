@@ -7,7 +7,7 @@ import inspect
 import io
 import tokenize
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import tyro
@@ -26,24 +26,54 @@ def parse(cls: type[T], arguments: Sequence[str], *, program: str, description: 
     )
 
 
-def with_settings(base: type[T], owners: Sequence[type], *, without: Sequence[str] = ()) -> type[T]:
-    """`base` with one more optional flag for each field of the configs `owners`. None means: as the recipe says."""
-    fields: list[tuple[str, Any, Any]] = []
-    taken = {field.name for field in dataclasses.fields(base)} | set(without)  # type: ignore[arg-type]
-    for owner in owners:
-        comments = field_comments(owner)
-        hints = typing.get_type_hints(owner)
+def with_settings(base: type[T], owners: Mapping[type, str], *, without: Sequence[str] = ()) -> type[T]:
+    """`base` with one more optional flag for each field of the configs `owners`. None means: as the recipe says.
+
+    Each owner brings a remark on where its defaults come from; {} in it is the default of the field.
+    """
+    fields = [_flag(base, field, field.default, hint="") for field in dataclasses.fields(base)]  # type: ignore[arg-type]
+    taken = {name for name, _, _ in fields} | set(without)
+    for owner, remark in owners.items():
         for field in dataclasses.fields(owner):
-            if field.name in taken:
-                continue
-            taken.add(field.name)
-            help_text = comments.get(field.name, "")
-            optional: Any = hints[field.name] | None
-            flag = Annotated.__class_getitem__((optional, tyro.conf.arg(help=help_text)))  # type: ignore[attr-defined]
-            fields.append((field.name, flag, dataclasses.field(default=None)))
+            if field.name not in taken:
+                taken.add(field.name)
+                hint = "" if field.default in (None, dataclasses.MISSING) else remark.format(field.default)
+                fields.append(_flag(owner, field, None, hint=hint))
     made = dataclasses.make_dataclass(base.__name__, fields, bases=(base,), frozen=True, kw_only=True)
     made.__doc__ = base.__doc__
     return made
+
+
+def _flag(owner: type, field: dataclasses.Field[Any], default: Any, *, hint: str) -> tuple[str, Any, Any]:
+    """A field for `make_dataclass`, with the comment behind the original one as its help."""
+    kind: Any = typing.get_type_hints(owner, include_extras=True)[field.name]
+    if typing.get_origin(kind) is Annotated:  # tyro's mark of a positional argument
+        metavar: str | None = field.name.upper()
+    elif kind is bool and default is not None:
+        metavar = None  # a switch takes no value
+    else:
+        metavar = _metavar(next((part for part in _members(kind) if part is not type(None)), kind))
+    kind = kind | None if default is None else kind
+    note = tyro.conf.arg(
+        help=field_comments(owner).get(field.name, ""),
+        metavar=metavar,
+        help_behavior_hint=hint or (f"(default: {default})" if default not in (None, False, ()) else ""),
+    )
+    return field.name, Annotated.__class_getitem__((kind, note)), dataclasses.field(default=default)  # type: ignore[attr-defined]
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The members of a union; anything else is its own only member."""
+    return typing.get_args(kind) if type(None) in typing.get_args(kind) else (kind,)
+
+
+def _metavar(kind: Any) -> str | None:
+    """How a value is written in the help; None leaves it to the library."""
+    if typing.get_origin(kind) is typing.Literal:
+        return "{" + ",".join(map(str, typing.get_args(kind))) + "}"
+    if typing.get_origin(kind) is tuple:
+        return " ".join(_metavar(part) or "" for part in typing.get_args(kind) if part is not ...)
+    return {int: "N", float: "X", str: "NAME", bool: "{True,False}"}.get(kind, "PATH")
 
 
 def field_comments(owner: type) -> dict[str, str]:

@@ -57,8 +57,10 @@ def _translate(arguments: list[str]) -> int:
     from regard.training.runs import train_translation
     from regard.training.settings import TrainingConfig
 
-    owners = (TrainingConfig, TranslateConfig, TransformerConfig, SearchConfig)
-    flags = with_settings(Translate, owners, without=("vocab_size", "source_vocab_size", "heads_at"))
+    usual, by_size = "(usually {})", "(by --size and --recipe)"
+    owners = {TrainingConfig: usual, TranslateConfig: usual, TransformerConfig: by_size, SearchConfig: usual}
+    hidden = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
+    flags = with_settings(Translate, owners, without=hidden)
     asked = parse(flags, arguments, program="regard train translate")
     if asked.out is None:
         raise UsageError("--out is missing: name the folder to write, for example --out runs/mine.")
