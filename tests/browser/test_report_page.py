@@ -47,7 +47,7 @@ def report(tmp_path: Path) -> Path:
         scores=[("BLEU", 41.25, "nrefs:1|case:mixed")],
         settings={"model": {"width": 7}},
         notes=["device: cpu (no accelerator found)"],
-        attention=[("one", attention("first sentence")), ("two", attention("second sentence"))],
+        attention=[("one", attention("first sentence")), ("two " * 30, attention("second sentence"))],
     ).save(tmp_path / "report.html")
 
 
@@ -69,11 +69,12 @@ def test_curves_read_out_the_value_under_the_pointer(open_page: Callable[..., An
     box = loss.locator("svg").bounding_box()
     page.mouse.move(box["x"] + 50, box["y"] + 80)
     said = loss.locator(".chart-legend").inner_text().replace("\n", " ")
-    assert "step 10" in said
+    assert loss.locator(".axis-caption").text_content() == "step 10"
     assert "validation loss 3.25" in said  # the nearest point of the sparser curve
     assert loss.locator(".cursor-line").count() == 1
     page.mouse.move(1, 1)
-    assert "last values" in loss.locator(".chart-legend").inner_text()
+    assert loss.locator(".axis-caption").text_content() == "step"
+    assert loss.locator(".cursor-line").count() == 0
 
 
 def test_logarithmic_axis_is_offered_where_it_makes_sense(open_page: Callable[..., Any], report: Path) -> None:
@@ -98,6 +99,14 @@ def test_samples_mark_the_words_that_differ(open_page: Callable[..., Any], repor
     assert rows.nth(1).locator("td").first.inner_text() == "<b>It</b> is wide."
     page.get_by_role("button", name="Show all 12").click()
     assert rows.count() == 12
+
+
+def test_samples_without_references_are_not_compared(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    samples = [("The cat sleeps.", "", "Le chat dort."), ("It is wide.", "", "Elle est large.")]
+    page = open_page(report_view(title="t", curves={}, samples=samples).save(tmp_path / "plain.html"))
+    assert page.locator(".samples th").all_inner_texts() == ["Source", "Output"]
+    assert page.locator(".samples td").all_inner_texts() == [sample[at] for sample in samples for at in (0, 2)]
+    assert page.locator(".samples caption, .samples .mark, .samples mark").count() == 0
 
 
 def test_attention_of_each_sentence_opens_in_the_same_viewer(open_page: Callable[..., Any], report: Path) -> None:

@@ -7,7 +7,7 @@
 import { el, svg, tick } from "./dom.js";
 
 const HEIGHT = 250;
-const MARGIN = { left: 54, right: 14, top: 10, bottom: 38 };
+const MARGIN = { left: 54, right: 22, top: 10, bottom: 38 };
 const SMOOTHED_FROM = 60; // points; shorter curves are shown as they are
 const NOISE = 4; // a curve that goes up and down more than this many times its own range is noisy
 
@@ -73,7 +73,6 @@ function draw(drawing, legend, series, state) {
   for (const step of across.ticks) {
     parts.push(svg("text", { class: "axis-text", x: across.place(step), y: box.bottom + 18, "text-anchor": "middle", text: short(step, 4) }));
   }
-  parts.push(svg("text", { class: "axis-text", x: box.right, y: box.bottom + 34, "text-anchor": "end", text: "step" }));
   series.forEach((one, at) => {
     const smooth = state.smooth && isNoisy(one);
     const trace = (line, look) => parts.push(svg("path", { class: `curve series-${at % 6} ${look}`, d: path(line, across, up) }));
@@ -90,8 +89,9 @@ function draw(drawing, legend, series, state) {
     if (near !== null && found) parts.push(svg("circle", { class: `spot series-${at % 6}`, cx: across.place(found[0]), cy: up.place(found[1]), r: 4 }));
     return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${one.name} `, el("b", { text: found ? short(found[1]) : "none" }));
   });
-  const where = el("span", { class: "entry where", text: near === null ? "last values" : `step ${near.toLocaleString("en")}` });
-  legend.replaceChildren(...entries, where);
+  const caption = near === null ? "step" : `step ${near.toLocaleString("en")}`;
+  parts.push(svg("text", { class: "axis-text axis-caption", x: box.right, y: box.bottom + 34, "text-anchor": "end", text: caption }));
+  legend.replaceChildren(...entries);
   drawing.replaceChildren(...parts);
 }
 

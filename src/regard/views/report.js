@@ -35,16 +35,21 @@ function scores(list) {
   return el("dl", { class: "scores" }, ...cards);
 }
 
+/** The samples as a table; without references there is nothing to compare, and no column for it. */
 function samples(list) {
-  const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(sampleRow));
-  const head = el("thead", {}, el("tr", {}, ...["Source", "Reference", "Output"].map((text) => el("th", { scope: "col", text }))));
-  const same = list.filter(({ reference, output }) => reference === output).length;
-  const caption = el("caption", { text: `${same} of ${list.length} equal their reference. Words that differ are marked.` });
+  const compared = list.filter(({ reference }) => reference !== "");
+  const names = compared.length ? ["Source", "Reference", "Output"] : ["Source", "Output"];
+  const row = (sample) => sampleRow(sample, names);
+  const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(row));
+  const head = el("thead", {}, el("tr", {}, ...names.map((text) => el("th", { scope: "col", text }))));
+  const same = compared.filter(({ reference, output }) => reference === output).length;
+  const words = `${same} of ${compared.length} equal their reference. Words that differ are marked.`;
+  const caption = compared.length ? el("caption", { text: words }) : null;
   const box = el("div", { class: "panel samples" }, el("table", {}, caption, head, body));
   if (list.length > SAMPLES_FIRST) {
     const more = el("button", { type: "button", text: `Show all ${list.length}` });
     more.addEventListener("click", () => {
-      body.append(...list.slice(SAMPLES_FIRST).map(sampleRow));
+      body.append(...list.slice(SAMPLES_FIRST).map(row));
       more.remove();
     });
     box.append(more);
@@ -52,11 +57,15 @@ function samples(list) {
   return box;
 }
 
-function sampleRow({ source, reference, output }) {
-  const same = reference === output;
-  const cell = (name, ...content) => el("td", { data: { name }, dir: "auto" }, ...content);
-  const mark = el("span", { class: same ? "mark same" : "mark", text: same ? "✓" : "≠", title: same ? "equals the reference" : "differs from the reference" });
-  return el("tr", {}, cell("Source", source), cell("Reference", reference), cell("Output", mark, ...(same ? [output] : marked(reference, output))));
+function sampleRow({ source, reference, output }, names) {
+  const content = { Source: [source], Reference: [reference], Output: [output] };
+  if (reference !== "") {
+    const same = reference === output;
+    const meaning = same ? "equals the reference" : "differs from the reference";
+    const mark = el("span", { class: same ? "mark same" : "mark", text: same ? "✓" : "≠", title: meaning });
+    content.Output = [mark, ...(same ? [output] : marked(reference, output))];
+  }
+  return el("tr", {}, ...names.map((name) => el("td", { data: { name }, dir: "auto" }, ...content[name])));
 }
 
 /** The output with the words marked that do not lie on the longest common thread with the reference. */
