@@ -32,9 +32,10 @@ _HABITS = verbs_named(
     "open close use wait_for sleep run sing dance laugh cry work smile swim jump prepare"
 )
 _SAID_OF_ONESELF = verbs_named("love know prefer see")
+# Not laugh or smile: "laughed at the station" would say something else.
 LOCATED = verbs_named(
-    "eat drink find lose see meet hear play_with talk_to wait_for hide draw sleep run sing dance laugh cry work "
-    "smile jump fall stay arrive"
+    "eat drink find lose see meet hear play_with talk_to wait_for hide draw sleep run sing dance cry work "
+    "fall stay arrive"
 )
 _HASTE = tuple(MANNERS[name] for name in ("slowly", "quickly"))
 _CARE = tuple(MANNERS[name] for name in ("slowly", "carefully"))
@@ -47,6 +48,7 @@ _MANNERS: dict[Verb, tuple[Phrase, ...]] = {
 # Nobody breaks what is broken.
 _ALREADY_SO: dict[Verb, tuple[Adjective, ...]] = {
     VERB["break"]: (ADJECTIVE["broken"],),
+    VERB["build"]: (ADJECTIVE["closed"], ADJECTIVE["old"]),
     VERB["close"]: (ADJECTIVE["closed"],),
     VERB["clean"]: (ADJECTIVE["clean"],),
     VERB["wash"]: (ADJECTIVE["clean"],),
@@ -97,9 +99,14 @@ def draw_object(dice: Dice, verb: Verb, *, negated: bool, definite: bool = False
     definite = definite or verb.french_preposition is not None or "present" in verb.flags
     noun = dice.weighted(_OBJECTS[verb])
     drawn = draw_nominal(dice, noun, definite=definite, negated_object=negated and not definite)
-    if any(adjective in _ALREADY_SO.get(verb, ()) for adjective in drawn.adjectives):
-        drawn.adjectives = ()
+    drop_foregone(drawn, verb)
     return drawn
+
+
+def drop_foregone(nominal: Nominal, verb: Verb) -> None:
+    """Take away adjectives that say that the deed is already done."""
+    if any(adjective in _ALREADY_SO.get(verb, ()) for adjective in nominal.adjectives):
+        nominal.adjectives = ()
 
 
 def draw_tense(dice: Dice, verb: Verb) -> bool:

@@ -20,6 +20,7 @@ from regard.data.world.clauses import (
     draw_object,
     draw_subject,
     draw_tense,
+    drop_foregone,
     event,
     say,
     verbs_named,
@@ -242,6 +243,8 @@ def _joint_subject(dice: Dice) -> Clause:
 def _joint_verbs(dice: Dice, *, past: bool) -> Sentence:
     verb = dice.pick([verb for verb in INTRANSITIVE if not verb.takes_etre])
     first = event(dice, verb, past=past, definite=True)
+    if first.subject is not None and first.subject.person == 1:
+        first.subject = Nominal(noun=dice.pick(NAMES), determiner="")  # French would repeat je and nous
     noun = first.subject.noun if isinstance(first.subject, Nominal) else PEOPLE[0]
     noun = PEOPLE[0] if noun.is_name else noun
     others = [v for v in INTRANSITIVE if noun in v.subjects and v is not verb and not v.takes_etre]
@@ -259,6 +262,8 @@ def draw_object_pronoun(dice: Dice) -> Sentence:
         draw_pronoun(dice) if past and dice.chance(0.2) else draw_nominal(dice, dice.pick(GENDERED), definite=True)
     )
     object_ = draw_nominal(dice, dice.pick(shared), adjectives=0.2)
+    drop_foregone(object_, first)
+    drop_foregone(object_, second)
     if object_.determiner == "every":
         object_.determiner = "the"
     pronoun = Pronoun(gender=object_.gender, plural=object_.plural, antecedent=object_)

@@ -58,7 +58,7 @@ polite | poli | post 3 praise | human
 generous | généreux,généreuse | post 3 praise | human
 elegant | élégant | post 3 praise | adult princess prince clothing -shoe restaurant hotel
 famous | célèbre | post 3 praise | artist king queen doctor museum castle art -photo work book bridge restaurant
-expensive | cher,chère | post 3 | vehicle -ambulance clothing furniture thing suitcase bag wardrobe ring wine cheese hotel restaurant
+expensive | cher,chère | post 3 | vehicle -ambulance clothing furniture thing suitcase bag wardrobe ring wine hotel restaurant
 heavy | lourd | post 3 | container furniture thing -umbrella missile tool door driven -bike blanket
 hard | dur | post 3 | missile bread cheese cookie bench bed chair
 fragile | fragile | post 3 | breakable violin doll statue
@@ -72,7 +72,7 @@ modern | moderne | post 3 praise | building -castle -church furniture -piano kit
 comfortable | confortable | post 3 praise | soft shoe coat house hotel
 quiet | calme | post 3 | village street garden park hotel square library
 noisy | bruyant | post 3 | street avenue square market restaurant motorcycle truck tractor young dog duck
-wide | large | post 3 | street road avenue bridge river square stream field valley lake bed sofa bench table shelf mirror painting hat armchair
+wide | large | post 3 | street road avenue bridge river square stream field valley bed sofa bench table shelf mirror painting hat armchair
 narrow | étroit | post 3 | street road bridge path tunnel corridor container cover bed bench shelf
 deep | profond | post 3 | watery valley
 dark | sombre | post 3 | dim room street path
@@ -80,7 +80,7 @@ slippery | glissant | post 3 | paved bridge path square
 muddy | boueux,boueuse | post 3 | soil road garden
 flooded | inondé | post 3 fixed | paved field tunnel valley square cellar garden
 closed | fermé | post 3 fixed | bridge tunnel road public door window box suitcase
-vast | vaste | post 3 | desert forest field lake valley castle
+vast | vaste | pre 2 | desert forest field lake valley castle
 steep | raide | post 3 | path road street
 dry | sec,sèche | post 3 | desert field bread cake cookie
 short | court | post 3 | cover dress coat letter story film path
@@ -121,7 +121,7 @@ wear,wore,worn | porter | human | clothing ring
 find,found,found | trouver | human pet | thing small_thing clothing toy container -wardrobe letter
 lose,lost,lost | perds perd perdons perdent perdu | human | small_thing umbrella suitcase bag clothing -dress book letter
 break,broke,broken | casser | human | breakable clock toy guitar
-open | ouvre ouvre ouvrons ouvrent ouvert | human | door window container letter bottle
+open | ouvre ouvre ouvrons ouvrent ouvert | human | door window container -basket letter bottle
 close | fermer | human | door window container -basket book
 clean | nettoie nettoie nettoyons nettoient nettoyé | human | room window vehicle furniture church school restaurant
 wash,washed,washed | laver | human | vehicle clothing -hat dish cover dog horse fruit
