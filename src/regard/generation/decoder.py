@@ -1,0 +1,101 @@
+"""What a search asks of a model: read a batch, then one symbol after another, row by row.
+
+`Decoder` is the interface; ids and logits are torch tensors, and how the logits come about stays behind it. A
+search may repeat and drop rows between steps: one row per sentence becomes one row per beam, and sentences that are
+done leave the batch. `TorchSeq2SeqDecoder` is the encoder-decoder behind that interface. Nothing here chooses
+symbols: that is the business of `search`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.errors import UsageError
+from regard.models.transformer import Transformer
+from regard.nn import masks
+from regard.nn.blocks import BlockCache
+from regard.nn.masks import Keep
+
+
+class Decoder(Protocol):
+    """One batch in the course of being written. It has a state, so every search and every thread takes its own."""
+
+    @property
+    def max_new_tokens(self) -> int | None:
+        """How many symbols a row can get before the model has no position left for the next; None if any number."""
+
+    def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Start anew: read what was given, ids (B, S) of which the first lengths (B,) are real.
+
+        Returns the logits of the first symbol to be written, (B, N), one row for each row that was read.
+        """
+
+    def step(self, ids: Tensor) -> Tensor:
+        """Add the newest symbol of each row, ids (rows,); returns the logits of the next symbol, (rows, N)."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Go on with these rows (rows′,), in this order; a row may be named several times or not at all."""
+
+
+class TorchSeq2SeqDecoder:
+    """An encoder-decoder with caches: the source is encoded once, and so are its keys and values.
+
+    The model is only read. It must be in eval mode, since dropout would make every answer a different one.
+    """
+
+    def __init__(self, model: Transformer, *, start_id: int) -> None:
+        config = model.config
+        if not (config.has_encoder and config.has_decoder):
+            raise UsageError(f"translating needs an encoder-decoder, but this model is {config.architecture}.")
+        if not 0 <= start_id < config.vocab_size:
+            raise UsageError(f"start_id must be an id of the vocabulary, 0 to {config.vocab_size - 1}, not {start_id}.")
+        self._model = model
+        self._start_id = start_id
+        self._caches: list[BlockCache] = []
+        self._memory_keep: Keep = masks.everything()
+        self._source_of = torch.empty(0, dtype=torch.long)  # (rows,) which source each row reads
+
+    @property
+    def max_new_tokens(self) -> int | None:
+        config = self._model.config
+        return config.max_positions if config.positions == "learned" else None
+
+    # Without gradients rather than in inference mode: a table of positions that grows here is used by training too.
+    @torch.no_grad()
+    def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        model = self._model
+        if model.training:
+            raise UsageError("the model is in training mode, where dropout changes its answers: call model.eval().")
+        batch, longest = ids.shape
+        keep = masks.everything() if bool((lengths == longest).all()) else masks.lengths(lengths)
+        memory = model.encode(ids, keep)
+        self._memory_keep = keep.ready(1, longest, ids.device)
+        self._caches = model.new_caches()
+        self._source_of = torch.arange(batch, device=ids.device)
+        start = torch.full((batch, 1), self._start_id, device=ids.device)
+        hidden = model.decode(start, memory, self._memory_keep, caches=self._caches)
+        return model.logits(hidden[:, -1])
+
+    @torch.no_grad()
+    def step(self, ids: Tensor) -> Tensor:
+        if not self._caches:
+            raise UsageError("step goes on from what prefill has read: call prefill first.")
+        hidden = self._model.decode(ids[:, None], memory_keep=self._memory_keep, caches=self._caches)
+        return self._model.logits(hidden[:, -1])
+
+    @torch.no_grad()
+    def reorder(self, rows: Tensor) -> None:
+        for cache in self._caches:
+            cache.self_attention.reorder(rows)
+        # Beams of one sentence read the same source. As long as they only change places among themselves, what was
+        # kept of the source stays where it is, which saves half of the copying.
+        source_of = self._source_of[rows]
+        if torch.equal(source_of, self._source_of):
+            return
+        self._source_of = source_of
+        self._memory_keep = self._memory_keep.select(rows)
+        for cache in self._caches:
+            cache.cross_attention.reorder(rows)

@@ -1,0 +1,391 @@
+"""From logits to sequences: greedy choice, beam search with n-best lists, and one symbol at a time.
+
+| here | in papers | meaning |
+|---|---|---|
+| log_prob | log P(y given x) | sum of the log-probabilities of all symbols of a sequence, the end symbol included |
+| length | \\|y\\| | number of those symbols, the end symbol included |
+| score | s(y, x) | log_prob / length ** length_penalty |
+| beams | k | how many unfinished sequences are pursued at a time |
+
+Probabilities are the model's own: what is forbidden is passed over, and the rest is not scaled up to fill its place.
+Equal candidates are ranked by the better beam first, then by the lower id. Any `Decoder` will do; text, tokens and
+batches of several sizes are the business of others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.errors import RegardError, UsageError
+from regard.generation.decoder import Decoder
+
+NEVER = float("-inf")  # the log-probability of what cannot happen
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    beams: int = 5  # unfinished translations that are pursued at a time; 1 is greedy
+    # Exponent of the length by which a log-probability is divided, as in transformers: 1 compares means per token,
+    # 0 compares sums, which favours short outputs; more favours longer ones, less than 0 shorter ones still.
+    length_penalty: float = 1.0
+    n_best: int = 1  # how many translations are returned, the best first
+    max_new_tokens: int = 256  # longest output, its end symbol included
+    max_ratio: float | None = 3.0  # longest output for each source token, to stop output that runs away; None: any
+    max_extra: int = 10  # tokens allowed on top of max_ratio × source, for short sources
+    min_new_tokens: int = 0  # tokens that come before the end symbol at least
+
+    def __post_init__(self) -> None:
+        _at_least(1, beams=self.beams, n_best=self.n_best, max_new_tokens=self.max_new_tokens)
+        _at_least(0, max_extra=self.max_extra, min_new_tokens=self.min_new_tokens)
+        if self.n_best > self.beams:
+            raise UsageError(
+                f"n_best is {self.n_best}, but {self.beams} beams find at most that many: set beams to {self.n_best}."
+            )
+        if self.min_new_tokens > self.max_new_tokens:
+            raise UsageError(
+                f"min_new_tokens ({self.min_new_tokens}) is more than max_new_tokens ({self.max_new_tokens})."
+            )
+        if not -10 <= self.length_penalty <= 10:
+            raise UsageError(f"length_penalty must be between -10 and 10, usually about 1, not {self.length_penalty}.")
+        if self.max_ratio is not None and not 0 < self.max_ratio < math.inf:
+            raise UsageError(f"max_ratio must be a number above 0, or None for no such limit, not {self.max_ratio}.")
+
+    def score(self, log_prob: float, length: int) -> float:
+        """What hypotheses are compared by."""
+        return log_prob / math.pow(length, self.length_penalty)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output sequence with what the model thinks of it."""
+
+    ids: tuple[int, ...]  # without start and end symbol
+    token_log_probs: tuple[float, ...]  # of each id, and of the end symbol if it was reached
+    log_prob: float  # their sum
+    score: float  # log_prob after the length penalty
+    ended: bool  # False if the longest length was reached before an end symbol
+
+
+def greedy(
+    decoder: Decoder,
+    ids: Tensor,
+    lengths: Tensor,
+    *,
+    end_id: int,
+    forbidden_ids: Collection[int] = (),
+    config: SearchConfig | None = None,
+) -> list[Hypothesis]:
+    """The most probable symbol at every step, for each row of ids (B, S) with lengths (B,).
+
+    Of `config` only the lengths and the length penalty count: one hypothesis is pursued and returned.
+    """
+    run = _Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config)
+    chosen: list[list[int]] = [[] for _ in range(len(ids))]
+    log_probs: list[list[float]] = [[] for _ in range(len(ids))]
+    rows = list(range(len(ids)))  # which sentence each row of the decoder writes
+    while rows:
+        values, picks = run.best()
+        for row, value, pick in zip(rows, values.tolist(), picks.tolist(), strict=True):
+            chosen[row].append(pick)
+            log_probs[row].append(value)
+        live = [i for i, row in enumerate(rows) if chosen[row][-1] != end_id and run.limits[row] > run.written]
+        rows = [rows[i] for i in live]
+        kept = torch.tensor(live, dtype=torch.long, device=picks.device)
+        run.go_on(kept, picks[kept])
+    return [run.hypothesis(*pair) for pair in zip(chosen, log_probs, strict=True)]
+
+
+def stream(
+    decoder: Decoder,
+    ids: Tensor,
+    lengths: Tensor,
+    *,
+    end_id: int,
+    forbidden_ids: Collection[int] = (),
+    config: SearchConfig | None = None,
+) -> Iterator[tuple[int, float]]:
+    """The greedy choice for one row, ids (1, S): each id with its log-probability as soon as it is chosen."""
+    if ids.dim() == 2 and len(ids) != 1:
+        raise UsageError(f"a stream writes one sentence at a time, but {len(ids)} were given; use greedy for several.")
+    return _stream(_Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config))
+
+
+def _stream(run: _Run) -> Iterator[tuple[int, float]]:
+    while True:
+        values, picks = run.best()
+        if picks.item() == run.end_id:
+            return
+        yield int(picks.item()), float(values.item())
+        if run.limits[0] <= run.written:
+            return
+        run.go_on(torch.zeros_like(picks), picks)
+
+
+def beam_search(
+    decoder: Decoder,
+    ids: Tensor,
+    lengths: Tensor,
+    *,
+    end_id: int,
+    forbidden_ids: Collection[int] = (),
+    config: SearchConfig | None = None,
+) -> list[list[Hypothesis]]:
+    """The `n_best` best sequences found for each row of ids (B, S) with lengths (B,), the best first.
+
+    At every step the best continuations of a sentence's beams are ranked. Those of the first `beams` that end are
+    finished; the first `beams` that do not end are pursued. A sentence is done when it has `n_best` finished
+    hypotheses and no beam could still beat the worst of them, even if all of its further symbols were certain. A
+    beam of one is greedy: its first end is the end. Where the longest length comes before `n_best` ends were found,
+    unfinished hypotheses fill the list, after the finished ones.
+    """
+    run = _Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config)
+    if not len(ids):
+        return []
+    beams = _Beams(run)
+    while beams.advance():
+        pass
+    if not all(beams.finished):
+        raise _unusable()
+    return beams.finished
+
+
+class _Run:
+    """A decoder under way: what may be written next, and how probable it is."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        ids: Tensor,
+        lengths: Tensor,
+        *,
+        end_id: int,
+        forbidden_ids: Collection[int],
+        config: SearchConfig | None,
+    ) -> None:
+        _check_rows(ids, lengths)
+        self.config = config or SearchConfig()
+        self.end_id = end_id
+        self.written = 0  # symbols that each row has, with the one that was chosen last
+        self._decoder = decoder
+        if not len(ids):
+            return
+        logits = decoder.prefill(ids, lengths)
+        _check_ids(logits.shape[-1], end_id, forbidden_ids, can_end_at_once=not self.config.min_new_tokens)
+        self.limits = self._limits(lengths.tolist())
+        self._forbidden = torch.tensor(sorted(set(forbidden_ids)), dtype=torch.long, device=logits.device)
+        self._forbidden_at_first = torch.tensor([*sorted(set(forbidden_ids)), end_id], device=logits.device)
+        self.log_probs = self._allowed(logits)  # (rows, N) of the next symbol
+
+    def _limits(self, lengths: list[int]) -> list[int]:
+        """How many symbols each sentence may get, its end symbol included."""
+        config = self.config
+        longest = min(n for n in (config.max_new_tokens, self._decoder.max_new_tokens) if n is not None)
+        if config.max_ratio is None:
+            return [longest] * len(lengths)
+        least = config.min_new_tokens + 1
+        return [min(longest, max(least, int(config.max_ratio * n) + config.max_extra)) for n in lengths]
+
+    def _allowed(self, logits: Tensor) -> Tensor:
+        log_probs = logits.log_softmax(dim=-1)
+        forbidden = self._forbidden if self.written >= self.config.min_new_tokens else self._forbidden_at_first
+        return log_probs.index_fill_(-1, forbidden, NEVER)
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """The best symbol of every row, of equal ones that with the lowest id: log-probabilities and ids (rows,)."""
+        values, ids = self.log_probs.max(dim=-1)
+        self.written += 1
+        if not bool(torch.isfinite(values).all()):
+            raise _unusable()
+        return values, ids
+
+    def top(self, count: int) -> tuple[Tensor, Tensor]:
+        """The best `count` symbols of every row in the order of rank: log-probabilities and ids (rows, count)."""
+        values, ids = top_of_rows(self.log_probs, min(count, self.log_probs.shape[-1]))
+        self.written += 1
+        return values, ids
+
+    def go_on(self, rows: Tensor, ids: Tensor) -> None:
+        """Pursue these rows of the decoder (rows′,), of which `ids` (rows′,) are the newest symbols."""
+        if not len(rows):
+            return
+        before = torch.arange(len(self.log_probs), device=rows.device)
+        if not torch.equal(rows, before):
+            self._decoder.reorder(rows)
+        self.log_probs = self._allowed(self._decoder.step(ids))
+
+    def hypothesis(self, ids: list[int], token_log_probs: list[float]) -> Hypothesis:
+        ended = ids[-1] == self.end_id
+        log_prob = math.fsum(token_log_probs)
+        return Hypothesis(
+            ids=tuple(ids[:-1] if ended else ids),
+            token_log_probs=tuple(token_log_probs),
+            log_prob=log_prob,
+            score=self.config.score(log_prob, len(ids)),
+            ended=ended,
+        )
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What one step wrote: for each row of the decoder the row it goes on from, its symbol, and how probable it was."""
+
+    rows: list[int]
+    ids: list[int]
+    log_probs: list[float]
+
+
+class _Beams:
+    """Beam search over a batch. Row a · width + b of the decoder is beam b of the a-th sentence that is not done."""
+
+    def __init__(self, run: _Run) -> None:
+        self.run = run
+        self.config = run.config
+        device, batch = run.log_probs.device, len(run.log_probs)
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]  # the best first, at most n_best
+        self.sentences = list(range(batch))  # those that are not done
+        self.width = 1  # beams of each sentence; after the first step there are more
+        # In float64, so that a long sum ranks no worse than a short one.
+        self.totals = torch.zeros(batch, 1, dtype=torch.float64, device=device)  # (A, width), the best first
+        self.history: list[_Written] = []
+
+    def advance(self) -> bool:
+        """Write one more symbol of every beam; False when all sentences are done."""
+        totals, parents, ids, log_probs = self._candidates()
+        ends = ids == self.run.end_id
+        self._finish(totals, parents, ids, log_probs, ends)
+        # The best that do not end: a stable sort of False before True leaves them in the order of their rank.
+        order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.config.beams]
+        totals = totals.masked_fill(ends, NEVER).gather(1, order)  # (A, width)
+        live = self._live(totals[:, 0].tolist())
+        if not live:
+            return False
+        kept = torch.tensor(live, device=totals.device)
+        order = order[kept]
+        self.sentences = [self.sentences[a] for a in live]
+        self.totals, self.width = totals[kept], order.shape[1]
+        rows, ids, log_probs = (x[kept].gather(1, order).flatten() for x in (parents, ids, log_probs))
+        self.history.append(_Written(rows.tolist(), ids.tolist(), log_probs.tolist()))
+        self.run.go_on(rows, ids)
+        return True
+
+    def _candidates(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The best continuations of each sentence in the order of rank: totals, rows they go on from, ids, log-probs.
+
+        Twice as many as beams, so that enough are left when each beam has one that ends: (A, at most 2 · beams).
+        """
+        values, ids = self.run.top(2 * self.config.beams)  # (A · width, C)
+        sentences, choices = len(self.sentences), values.shape[1]
+        values, ids = values.reshape(sentences, -1), ids.reshape(sentences, -1)  # (A, width · C)
+        before = self.totals.repeat_interleave(choices, dim=1)
+        totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams than places
+        if bool(totals.isnan().any()):
+            raise _unusable()
+        totals, order = totals.sort(dim=1, descending=True, stable=True)
+        totals, order = (x[:, : 2 * self.config.beams] for x in (totals, order))
+        first_row = torch.arange(0, sentences * self.width, self.width, device=order.device)[:, None]
+        return totals, first_row + order // choices, ids.gather(1, order), values.gather(1, order)
+
+    def _finish(self, totals: Tensor, parents: Tensor, ids: Tensor, log_probs: Tensor, ends: Tensor) -> None:
+        """Keep the candidates that end, or cannot go on, if they are among a sentence's best."""
+        beams, length = self.config.beams, self.run.written
+        stops = ends[:, :beams] & (totals[:, :beams] > NEVER)
+        for a, rank in stops.nonzero().tolist():
+            hypotheses = self.finished[self.sentences[a]]
+            if self.config.score(float(totals[a, rank]), length) > self._to_beat(hypotheses):
+                hypotheses.append(self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]))
+                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equals the first found wins
+                del hypotheses[self.config.n_best :]
+        for a, sentence in enumerate(self.sentences):
+            if self.run.limits[sentence] > length:
+                continue
+            hypotheses = self.finished[sentence]
+            cut = (~ends[a] & (totals[a] > NEVER)).nonzero().flatten().tolist()
+            hypotheses += [
+                self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank])
+                for rank in cut[: self.config.n_best - len(hypotheses)]
+            ]
+
+    def _live(self, best_totals: list[float]) -> list[int]:
+        """Which sentences go on, by the total of their best beam."""
+        config, length = self.config, self.run.written
+        live = []
+        for a, (sentence, total) in enumerate(zip(self.sentences, best_totals, strict=True)):
+            hypotheses, limit = self.finished[sentence], self.run.limits[sentence]
+            if length >= limit or total == NEVER or (config.beams == 1 and hypotheses):
+                continue
+            # A total can only fall. Its penalised score is highest at the longest length, or for a penalty below 0,
+            # which favours short outputs, at the next.
+            reachable = config.score(total, limit if config.length_penalty > 0 else length + 1)
+            if reachable > self._to_beat(hypotheses):
+                live.append(a)
+        return live
+
+    def _to_beat(self, hypotheses: list[Hypothesis]) -> float:
+        return hypotheses[-1].score if len(hypotheses) == self.config.n_best else NEVER
+
+    def _trace(self, row: Tensor, last_id: Tensor, last_log_prob: Tensor) -> Hypothesis:
+        """The whole sequence that a candidate completes, found from its end to its beginning."""
+        ids, log_probs, at = [int(last_id)], [float(last_log_prob)], int(row)
+        for written in reversed(self.history):
+            ids.append(written.ids[at])
+            log_probs.append(written.log_probs[at])
+            at = written.rows[at]
+        return self.run.hypothesis(ids[::-1], log_probs[::-1])
+
+
+def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The highest `count` of each row of scores (rows, N) and their places, in order; of equal ones the first places.
+
+    `topk` leaves open which of several equal scores it takes. So one more is asked for than needed: where two
+    neighbours are equal, which is rare, that row is sorted in full.
+    """
+    values, places = scores.topk(min(count + 1, scores.shape[1]), dim=1)
+    equal = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > NEVER)
+    tied = equal.any(dim=1).nonzero().flatten()
+    if len(tied):
+        in_order = scores[tied].sort(dim=1, descending=True, stable=True)
+        width = values.shape[1]
+        values[tied], places[tied] = in_order.values[:, :width], in_order.indices[:, :width]
+    return values[:, :count], places[:, :count]
+
+
+def _unusable() -> RegardError:
+    return RegardError(
+        "the model gives no usable probabilities (NaN or infinite logits): its weights are damaged or its training "
+        "diverged; use an earlier checkpoint."
+    )
+
+
+def _check_rows(ids: Tensor, lengths: Tensor) -> None:
+    if ids.dim() != 2 or lengths.shape != ids.shape[:1]:
+        raise UsageError(
+            f"ids must have shape (B, S) and lengths (B,), but have {tuple(ids.shape)} and {tuple(lengths.shape)}."
+        )
+    outside = ((lengths < 1) | (lengths > ids.shape[1])).nonzero().flatten().tolist()
+    if outside:
+        raise UsageError(
+            f"row {outside[0]} has length {int(lengths[outside[0]])}, but lengths must be from 1 to {ids.shape[1]}, "
+            f"the width of ids."
+        )
+
+
+def _check_ids(vocab_size: int, end_id: int, forbidden_ids: Collection[int], *, can_end_at_once: bool) -> None:
+    for name, given in (("end_id", (end_id,)), ("forbidden_ids", forbidden_ids)):
+        for i in given:
+            if not 0 <= i < vocab_size:
+                raise UsageError(f"{name} must be ids of the vocabulary, 0 to {vocab_size - 1}, not {i}.")
+    if end_id in forbidden_ids:
+        raise UsageError(f"the end symbol ({end_id}) is among forbidden_ids, so nothing could end; leave it out.")
+    if len(set(forbidden_ids)) == vocab_size - 1 and not can_end_at_once:
+        raise UsageError("forbidden_ids leave nothing but the end symbol, which min_new_tokens does not allow yet.")
+
+
+def _at_least(least: int, **values: int) -> None:
+    for name, value in values.items():
+        if value < least:
+            raise UsageError(f"{name} must be at least {least}, not {value}.")
