@@ -1,0 +1,105 @@
+"""Streamed text: the pieces join to the whole, for every kind of tokenizer, and nothing is shown too early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import RegardError
+from regard.generation.streaming import TextStream, certain_length, pieces
+from regard.text.tokenizer import Tokenizer
+from regard.text.training import train_tokenizer
+
+TEXTS = [
+    "The animal did not cross the street because it was too tired.",
+    "L'animal n'a pas traversé la rue parce qu'il était trop fatigué !",
+    "naïve façade 🙂👩‍🔬 日本語の文 don't can't « déjà vu »",
+] * 3
+KINDS = ["char", "word", "bpe", "byte-bpe", "wordpiece"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    return train_tokenizer(TEXTS, kind=request.param, vocab_size=400)
+
+
+def push_all(decode: object, ids: Sequence[int]) -> list[str]:
+    stream = TextStream(decode)  # type: ignore[arg-type]
+    return [*(stream.push(i) for i in ids), stream.finish()]
+
+
+@given(data=st.data())
+def test_pieces_join_to_the_text_of_all_ids(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    """Any ids at all: half characters, continuations without a word, special symbols."""
+    ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=30))
+    assert "".join(push_all(tokenizer.decode, ids)) == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("text", TEXTS[:3])
+def test_sentences_come_whole(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    shown = push_all(tokenizer.decode, ids)
+    assert "".join(shown) == tokenizer.decode(ids)
+    assert sum(bool(piece) for piece in shown) > 4  # and not only at the end
+    assert "".join(pieces(tokenizer.decode, iter(ids))) == tokenizer.decode(ids)
+    assert all(pieces(tokenizer.decode, ids))
+
+
+@given(text=st.text(max_size=20))
+def test_bytes_of_any_text(text: str) -> None:
+    """One id for each byte: most prefixes end inside a character."""
+
+    def decode(ids: Sequence[int]) -> str:
+        return bytes(ids).decode("utf-8", errors="replace")
+
+    shown = push_all(decode, text.encode())
+    assert "".join(shown) == text
+    if "\ufffd" not in text:
+        assert not any("\ufffd" in piece for piece in shown)
+
+
+def test_a_word_waits_for_what_follows() -> None:
+    words = {0: "un", 1: "believ", 2: "ably", 3: " good", 4: ".", 5: " Yes"}
+    shown = push_all(lambda ids: "".join(words[i] for i in ids), [0, 1, 2, 3, 4, 5])
+    assert shown == ["", "", "", "unbelievably", "", " good.", " Yes"]
+
+
+def test_a_last_word_may_be_rewritten() -> None:
+    # As tokenizers do that close up what was cut apart: "do n't" becomes "don't" with its last piece.
+    texts = ["do", "do n", "do n'", "don't", "don't go"]
+    assert push_all(lambda ids: texts[len(ids) - 1], range(5)) == ["", "do", "", "", "n't", " go"]
+
+
+@pytest.mark.parametrize(
+    ("text", "certain"),
+    [
+        ("", ""),
+        ("word", ""),
+        ("two words", "two"),
+        ("two words ", "two words"),
+        ("two  \n", "two"),
+        ("a b c", "a b"),
+        ("日本", "日本"),
+        ("日本\ufffd", "日本"),
+        ("日本 abc", "日本"),
+        ("  ", ""),
+    ],
+)
+def test_what_is_certain(text: str, certain: str) -> None:
+    assert text[: certain_length(text)] == certain
+
+
+def test_text_that_was_taken_back_is_an_error() -> None:
+    texts = ["one two three", "something else"]
+    stream = TextStream(lambda ids: texts[len(ids) - 1])
+    assert stream.push(0) == "one two"
+    assert stream.push(1) == ""
+    with pytest.raises(RegardError, match="'one two' was shown"):
+        stream.finish()
+
+
+def test_nothing_streams_as_nothing() -> None:
+    assert list(pieces(lambda ids: "", [])) == []
