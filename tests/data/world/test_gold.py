@@ -303,6 +303,11 @@ def _simple(subject: Nominal | Coordination | Pronoun, verb: str, **facts: objec
             "Où est-ce que l'homme chante près des écoles ?",
         ),
         (
+            _simple(a_noun("river"), "cross", passive=True, agent=a_noun("king"), polarity="not"),
+            "The river is not crossed by the king.",
+            "La rivière n'est pas traversée par le roi.",
+        ),
+        (
             Sentence(main=Clause(subject=a_noun("child"), verb=VERB["eat"], past=True), question="what"),
             "What did the child eat?",
             "Qu'est-ce que l'enfant a mangé ?",

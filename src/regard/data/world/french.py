@@ -106,11 +106,14 @@ def _verb_group(out: Written, clause: Clause, verb: Verb, root: Word) -> None:
         out.words.append(root)
         _after_finite(out, clause, root)
         return
-    auxiliaries = _ETRE if verb.takes_etre and not clause.passive else _AVOIR
-    relation = "aux:pass" if clause.passive and not clause.past else "aux"
-    out.add(auxiliaries[agreement], "AUX", relation, root, (clause, "tense"))
+    is_plain_passive = clause.passive and not clause.past  # "est traversée"; the past is "a été traversée"
+    with_etre = is_plain_passive or (verb.takes_etre and not clause.passive)
+    relation = "aux:pass" if is_plain_passive else "aux"
+    out.add((_ETRE if with_etre else _AVOIR)[agreement], "AUX", relation, root, (clause, "tense"))
     _after_finite(out, clause, root)
     if clause.passive:
+        out.phenomena.add("passive")
+    if clause.passive and clause.past:
         out.add("été", "AUX", "aux:pass", root, (clause, "tense"))
     root.form = _participle(out, clause, verb)
     out.words.append(root)
@@ -159,7 +162,6 @@ def _complements(out: Written, clause: Clause, root: Word) -> None:
         _object(out, clause, clause.object, root)
     if clause.agent is not None:
         _prepositional(out, Place(PREPOSITIONS["by"], clause.agent), "obl", root)
-        out.phenomena.add("passive")
     if clause.recipient is not None:
         _prepositional(out, Place(PREPOSITIONS["to"], clause.recipient), "obl", root)
     if clause.manner is not None:

@@ -130,7 +130,9 @@ def _main_of(dice: Dice, head: Nominal, noun: Noun, *, past: bool) -> Clause:
     """A main clause for a subject that carries a relative clause."""
     polarity = "not" if dice.chance(0.25) else ""
     acts = [verb for verb in INTRANSITIVE if noun in verb.subjects]
-    if acts and dice.chance(0.5):
+    # "The kings who love the village dance" could be about a dance of the village.
+    is_misleading = head.plural and not past and not polarity
+    if acts and not is_misleading and dice.chance(0.5):
         return Clause(subject=head, verb=dice.pick(acts), past=past, polarity=polarity)
     clause = say(dice, head, noun, past=past, polarity=polarity)
     if clause.adjective is not None and (clause.adjective.rank >= 5 or clause.adjective in head.adjectives):

@@ -20,7 +20,7 @@ beautiful | beau,belle,beaux,belles,bel | pre 1 praise | queen princess woman gi
 pretty | joli | pre 1 praise | dress scarf hat shirt house garden village flower ring doll princess vase lamp cup photo song
 good | bon,bonne | pre 1 praise | food drink work book restaurant hotel doctor waiter waitress actor actress
 big | grand | pre 2 | animal -insect -tiny -hen -duck vehicle building container furniture thing missile room village garden park tree cake pizza
-huge | énorme | pre 2 | elephant animal -insect -tiny -hen -duck -bird -rabbit vehicle -bike castle church museum container stone rock branch tree statue painting cake
+huge | énorme | pre 2 fixed | elephant animal -insect -tiny -hen -duck -bird -rabbit vehicle -bike castle church museum container stone rock branch tree statue painting cake
 small | petit | pre 2 | boy girl child animal -elephant -giraffe vehicle -ambulance -tractor house church hotel restaurant museum village garden park room container furniture -piano thing dish missile light cover small_thing
 little | petit | pre 2 attributive | girl boy child pet tiny house village garden box dish lamp candle doll table
 long | long,longue | pre 2 | street road avenue bridge tunnel path corridor draped letter work -painting table bench sofa shelf curtain umbrella
@@ -35,10 +35,10 @@ white | blanc,blanche | post 5 fixed | vehicle clothing furniture dish wall door
 black | noir | post 5 fixed | vehicle clothing suitcase bag umbrella horse cat dog goat hen wolf spider ant piano door
 grey | gris | post 5 fixed | horse cat donkey mouse wolf rabbit squirrel owl clothing wall stone car
 brown | brun | post 5 fixed | dog horse cow hen duck squirrel
-French | français | post 6 fixed | woman man king queen artist -hero worker vehicle -ambulance book newspaper work wine cheese restaurant
-English | anglais | post 6 fixed | woman man king queen artist -hero worker vehicle -ambulance book newspaper work tea
-Italian | italien,italienne | post 6 fixed | woman man artist -hero worker vehicle -ambulance book newspaper work wine cheese restaurant
-Spanish | espagnol | post 6 fixed | woman man king queen artist -hero worker vehicle -ambulance book newspaper work wine restaurant
+French | français | post 6 fixed | king queen artist -hero worker vehicle -ambulance book newspaper work wine cheese restaurant
+English | anglais | post 6 fixed | king queen artist -hero worker vehicle -ambulance book newspaper work tea
+Italian | italien,italienne | post 6 fixed | artist -hero worker vehicle -ambulance book newspaper work wine cheese restaurant
+Spanish | espagnol | post 6 fixed | king queen artist -hero worker vehicle -ambulance book newspaper work wine restaurant
 tired | fatigué | post 3 | human animal -insect
 hungry | affamé | post 3 avoir:faim | human animal
 thirsty | assoiffé | post 3 avoir:soif | human animal -insect
