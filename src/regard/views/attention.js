@@ -5,12 +5,26 @@
  * may transpose them. The state lives in one object; every control changes it and calls for a new picture.
  */
 
-import { choice, csvField, download, el, onThemeChange, shown, slider, themeOf, tick } from "./dom.js";
-import { headColour, colourTable, paintedImage } from "./palette.js";
-import { headLines } from "./lines.js";
+import { choice, download, el, onThemeChange, shown, slider, themeOf, tick } from "./dom.js";
 import { heatMap } from "./heatmap.js";
+import { headLines } from "./lines.js";
+import { asCsv, asJson, tableOf } from "./numbers.js";
+import { colourTable, headColour } from "./palette.js";
 import { Stage } from "./stage.js";
+import { headTile, transpose } from "./tiles.js";
 import { WeightStore } from "./weights.js";
+import {
+  bestReadout,
+  cellReadout,
+  goldLegend,
+  keyHints,
+  linesLegend,
+  mapLegend,
+  noPartners,
+  overviewLegend,
+  partnerBars,
+  weightText,
+} from "./words.js";
 
 const MODES = [
   { value: "map", label: "Heat map" },
@@ -93,7 +107,8 @@ class AttentionViewer {
     this.details = el("div", { class: "details" });
     const frame = el("div", { class: "frame panel" }, this.stage.element, this.overview, this.tip);
     const under = el("div", { class: "under" }, this.legend, this.zoomBox);
-    const side = el("aside", { class: "side" }, this.buildHeads(), this.buildDetails(), this.buildOptions(), this.buildExports());
+    const panels = [this.buildHeads(), this.buildDetails(), this.buildOptions(), this.buildExports()];
+    const side = el("aside", { class: "side" }, ...panels);
     this.section = el(
       "section",
       { class: "attention" },
@@ -107,8 +122,10 @@ class AttentionViewer {
   }
 
   buildZoom() {
-    const button = (text, label, zoom) =>
-      el("button", { type: "button", text, "aria-label": label, title: label, on: { click: () => this.change({ zoom: zoom() }) } });
+    const button = (text, label, zoom) => {
+      const click = () => this.change({ zoom: zoom() });
+      return el("button", { type: "button", text, "aria-label": label, title: label, on: { click } });
+    };
     return el(
       "div",
       { class: "zoom" },
@@ -119,7 +136,7 @@ class AttentionViewer {
   }
 
   buildSteps() {
-    const play = el("button", { type: "button", class: "play", "aria-label": "Play decoding", on: { click: () => this.play() } });
+    const play = el("button", { type: "button", class: "play", on: { click: () => this.play() } });
     const range = slider({
       label: "Decoding step",
       name: "step",
@@ -147,7 +164,8 @@ class AttentionViewer {
         this.state.several = value;
       },
     });
-    return el("div", { class: "panel" }, el("div", { class: "panel-head" }, el("h2", { text: "Heads" }), several.element), this.headsBox);
+    const head = el("div", { class: "panel-head" }, el("h2", { text: "Heads" }), several.element);
+    return el("div", { class: "panel" }, head, this.headsBox);
   }
 
   buildDetails() {
@@ -176,27 +194,26 @@ class AttentionViewer {
       value: state.palette,
       onChange: (value) => this.change({ palette: value }),
     });
-    this.transposeTick = tick({ label: "Swap axes", name: "transpose", value: false, onChange: (transposed) => this.change({ transposed }) });
-    const fixed = tick({ label: "Scale from 0 to 1", name: "fixed", value: false, onChange: (value) => this.change({ fixed: value }) });
-    const numbers = tick({ label: "Numbers in cells", name: "numbers", value: false, onChange: (value) => this.change({ numbers: value }) });
+    const box = (label, name, onChange) => tick({ label, name, value: false, onChange });
+    this.transposeTick = box("Swap axes", "transpose", (transposed) => this.change({ transposed }));
+    const fixed = box("Scale from 0 to 1", "fixed", (value) => this.change({ fixed: value }));
+    const numbers = box("Numbers in cells", "numbers", (value) => this.change({ numbers: value }));
     const ticks = el("div", { class: "ticks" }, this.transposeTick.element, fixed.element, numbers.element);
     return el("div", { class: "panel options" }, palette.element, ticks, this.threshold.element);
   }
 
   buildExports() {
-    const button = (name, label, work) => el("button", { type: "button", text: name, title: label, data: { export: name }, on: { click: work } });
-    return el(
-      "div",
-      { class: "panel exports" },
-      el("h2", { text: "Save what is shown" }),
-      el(
-        "div",
-        { class: "buttons" },
-        button("CSV", "The matrix as a table", () => download(`${this.fileName()}.csv`, "text/csv", this.asCsv())),
-        button("JSON", "The matrix with its tokens", () => download(`${this.fileName()}.json`, "application/json", this.asJson())),
-        button("SVG", "The picture", () => download(`${this.fileName()}.svg`, "image/svg+xml", this.stage.toSvg(this.caption()))),
-      ),
-    );
+    const button = (name, title, type, content) => {
+      const save = () => download(`${this.fileName()}.${name.toLowerCase()}`, type, content());
+      return el("button", { type: "button", text: name, title, data: { export: name }, on: { click: save } });
+    };
+    const buttons = [
+      button("CSV", "The matrix as a table", "text/csv", () => this.csv()),
+      button("JSON", "The matrix with its tokens", "application/json", () => this.json()),
+      button("SVG", "The picture", "image/svg+xml", () => this.stage.toSvg(this.caption())),
+    ];
+    const heading = el("h2", { text: "Save what is shown" });
+    return el("div", { class: "panel exports" }, heading, el("div", { class: "buttons" }, ...buttons));
   }
 
   /* ---- moving about ---- */
@@ -272,9 +289,10 @@ class AttentionViewer {
     const { picture } = this.stage;
     const { hover } = picture;
     const bounded = (index, count) => Math.max(0, Math.min(count - 1, index));
-    const spot = hover
-      ? { down: bounded((hover.down ?? 0) + down, picture.down.visible), across: bounded((hover.across ?? 0) + across, picture.across.visible) }
-      : { down: 0, across: 0 };
+    const spot = {
+      down: hover ? bounded((hover.down ?? 0) + down, picture.down.visible) : 0,
+      across: hover ? bounded((hover.across ?? 0) + across, picture.across.visible) : 0,
+    };
     this.stage.reveal(spot);
     this.point(spot);
   }
@@ -340,8 +358,7 @@ class AttentionViewer {
   /** The token whose weights stand out: the pinned one, or among lines the one pointed at. */
   active() {
     const { pin, hover, mode } = this.state;
-    if (pin || mode !== "lines" || !hover) return pin;
-    return hover.row !== undefined ? { axis: "row", index: hover.row } : { axis: "column", index: hover.column };
+    return pin ?? (mode === "lines" ? tokenOf(hover) : null);
   }
 
   /** What the drawing needs to know about the active token. */
@@ -458,7 +475,8 @@ class AttentionViewer {
     const layers = this.layers();
     if (this.layersShown !== layers) {
       this.layersShown = layers;
-      this.layerChoice.fill(layers.map((map) => ({ value: map.layer, label: String(map.layer), title: map.address })), state.map.layer);
+      const options = layers.map((map) => ({ value: map.layer, label: String(map.layer), title: map.address }));
+      this.layerChoice.fill(options, state.map.layer);
     }
     this.kindChoice.set(state.map.kind);
     this.layerChoice.set(state.map.layer);
@@ -468,43 +486,44 @@ class AttentionViewer {
     this.section.dataset.mode = state.mode;
   }
 
-  /** Thumbnails of every head of this layer, and one for all of them. */
+  /** How thumbnails look now; two that look the same have the same key. */
+  tileLook() {
+    const { palette, fixed, transposed } = this.state;
+    const { dark } = this.theme;
+    return { table: this.table, fixed, transposed, dark, key: `${palette} ${fixed} ${transposed} ${dark}` };
+  }
+
+  /** Thumbnails of every head of this layer, and a button for all of them. */
   showHeads() {
-    const { map, heads } = this.state;
-    const all = heads.length === map.heads;
-    const key = `${map.address} ${this.state.palette} ${this.state.fixed} ${this.state.transposed} ${this.theme.dark}`;
+    const { map, heads, mode } = this.state;
+    const look = this.tileLook();
+    const key = `${map.address} ${look.key}`;
     if (this.headsKey !== key) {
       this.headsKey = key;
-      const tiles = everyHead(map).map((head) => this.headTile(this.layer, head, 72, (event) => this.chooseHead(head, event.shiftKey || event.ctrlKey || event.metaKey || this.state.several)));
-      const allTile = el("button", {
+      const pick = (head) => (event) => {
+        const add = event.shiftKey || event.ctrlKey || event.metaKey || this.state.several;
+        this.chooseHead(head, add);
+      };
+      const tiles = everyHead(map).map((head) => headTile(this.layer, head, 72, look, pick(head)));
+      const all = el("button", {
         type: "button",
         class: "all-heads",
         text: "All heads",
         title: "The mean of all heads in the heat map, the lines of all heads among lines",
         on: { click: () => this.change({ heads: everyHead(map) }) },
       });
-      this.headsBox.replaceChildren(allTile, el("div", { class: "head-grid" }, ...tiles));
+      this.headsBox.replaceChildren(all, el("div", { class: "head-grid" }, ...tiles));
     }
-    const tiles = this.headsBox.querySelectorAll(".tile");
-    tiles.forEach((tile, head) => tile.setAttribute("aria-pressed", String(heads.includes(head) && (!all || this.state.mode === "lines" || map.heads === 1))));
-    this.headsBox.querySelector(".all-heads").setAttribute("aria-pressed", String(all));
-  }
-
-  headTile(layer, head, side, onClick) {
-    const small = layer.thumbnail(head, side);
-    const flip = this.state.transposed;
-    const values = flip ? transpose(small.values, small.height, small.width) : small.values;
-    const peak = this.state.fixed ? 1 : small.values.reduce((most, weight) => Math.max(most, weight), 0) || 1;
-    const image = paintedImage(values, flip ? small.height : small.width, flip ? small.width : small.height, this.table, peak);
-    const dot = el("i", { class: "dot", style: { "background-color": headColour(head, this.theme.dark) } });
-    const label = el("span", {}, dot, String(head));
-    const name = `${layer.map.address}, head ${head}`;
-    return el("button", { type: "button", class: "tile", "aria-label": name, title: name, data: { head }, on: { click: onClick } }, image, label);
+    const all = heads.length === map.heads;
+    const single = !all || mode === "lines" || map.heads === 1; // the mean of all belongs to no single tile
+    this.headsBox.querySelectorAll(".tile").forEach((tile, head) => press(tile, single && heads.includes(head)));
+    press(this.headsBox.querySelector(".all-heads"), all);
   }
 
   /** Every head of every layer of this kind, a row per layer, the deepest layer last. */
   async showOverview(turn) {
-    const key = `${this.state.map.kind} ${this.state.palette} ${this.state.fixed} ${this.state.transposed} ${this.theme.dark}`;
+    const look = this.tileLook();
+    const key = `${this.state.map.kind} ${look.key}`;
     if (this.overviewKey !== key) {
       const most = Math.max(...this.layers().map((map) => map.heads));
       const table = el("div", { class: "overview-table", style: { "--heads": most } });
@@ -512,45 +531,40 @@ class AttentionViewer {
       for (const map of this.layers()) {
         const layer = await this.store.get(map);
         if (turn !== this.turn) return; // half a table keeps no key, so the next visit starts again
-        const open = (head) => {
-          this.state.mode = "map";
-          this.state.heads = [head];
-          if (map === this.state.map) this.refresh();
-          else this.goTo(map);
-        };
-        const tiles = everyHead(map).map((head) => this.headTile(layer, head, 96, () => open(head)));
-        table.append(el("div", { class: "overview-row", data: { address: map.address } }, el("b", { text: String(map.layer), title: map.address }), ...tiles));
+        const tiles = everyHead(map).map((head) => headTile(layer, head, 96, look, () => this.open(map, head)));
+        const label = el("b", { text: String(map.layer), title: map.address });
+        table.append(el("div", { class: "overview-row", data: { address: map.address } }, label, ...tiles));
         await new Promise((resume) => requestAnimationFrame(resume)); // let the page breathe between layers
         if (turn !== this.turn) return;
       }
       this.overviewKey = key;
     }
+    const { map, heads } = this.state;
     for (const tile of this.overview.querySelectorAll(".tile")) {
-      const here = tile.parentElement.dataset.address === this.state.map.address;
-      tile.setAttribute("aria-pressed", String(here && this.state.heads.length < this.state.map.heads && this.state.heads.includes(Number(tile.dataset.head))));
+      const here = tile.parentElement.dataset.address === map.address && heads.length < map.heads;
+      press(tile, here && heads.includes(Number(tile.dataset.head)));
     }
   }
 
+  /** Open one head of the overview as a heat map. */
+  open(map, head) {
+    Object.assign(this.state, { mode: "map", heads: [head] });
+    if (map === this.state.map) this.refresh();
+    else this.goTo(map);
+  }
+
   showLegend() {
-    const { state, data } = this;
-    const middle = this.maximum / 2;
-    const bar = el("i", { class: "ramp", style: { background: this.table.gradient } });
-    const scale = el("div", { class: "scale" }, bar, ...[0, middle, this.maximum].map((weight) => String(Number(weight.toPrecision(3)))).map((text) => el("span", { text })));
-    const parts = [];
-    if (state.mode === "lines") {
-      parts.push(el("span", { class: "legend-text", text: "opacity and width = weight, colour = head" }));
-      const { lines, found } = this.allLines();
-      if (found > lines.length) parts.push(el("span", { class: "legend-text", text: `the strongest ${lines.length.toLocaleString("en")} of ${found.toLocaleString("en")} lines; point at a token for all of its own` }));
-    } else if (state.mode === "overview") {
-      parts.push(el("span", { class: "legend-text", text: "a row per layer, a tile per head, each on its own scale; click one to open it" }));
-      if (state.fixed) parts[0].textContent = "a row per layer, a tile per head; click one to open it";
-    } else {
-      parts.push(scale);
-      parts.push(el("span", { class: "legend-text", text: state.palette === "grey" ? "weight (white = high)" : "weight" }));
+    const { mode, map, fixed, palette } = this.state;
+    this.zoomBox.hidden = mode === "overview";
+    if (mode === "overview") {
+      this.legend.replaceChildren(...overviewLegend(fixed));
+      return;
     }
-    if (state.map.gold && data.gold.length && state.mode !== "overview") parts.push(el("span", { class: "legend-text" }, el("i", { class: "gold-mark" }), "gold alignment"));
+    const ofMap = () => mapLegend(this.table.gradient, this.maximum, palette === "grey");
+    const ofLines = () => linesLegend(this.allLines().lines.length, this.allLines().found);
+    const parts = mode === "lines" ? ofLines() : ofMap();
+    if (map.gold && this.data.gold.length) parts.push(goldLegend());
     this.legend.replaceChildren(...parts);
-    this.zoomBox.hidden = state.mode === "overview";
   }
 
   showSteps() {
@@ -576,12 +590,12 @@ class AttentionViewer {
 
   showTip() {
     const { hover, mode } = this.state;
-    this.tip.hidden = mode !== "map" || hover?.row === undefined || hover?.column === undefined;
+    this.tip.hidden = mode !== "map" || !isCell(hover);
     if (this.tip.hidden) return;
-    this.tip.replaceChildren(
-      el("span", { class: "tip-tokens" }, el("bdi", { text: this.rowLabel(hover.row) }), " → ", el("bdi", { text: this.columnLabel(hover.column) })),
-      el("b", { text: this.number(this.mean[hover.row * this.layer.columns.length + hover.column]) }),
-    );
+    const row = el("bdi", { text: this.rowLabel(hover.row) });
+    const column = el("bdi", { text: this.columnLabel(hover.column) });
+    const names = el("span", { class: "tip-tokens" }, row, " → ", column);
+    this.tip.replaceChildren(names, el("b", { text: this.number(this.weightAt(hover)) }));
     this.placeTip();
   }
 
@@ -601,51 +615,52 @@ class AttentionViewer {
 
   /** One line that says in words what is pointed at. */
   showReadout() {
-    const { hover, pin, mode } = this.state;
-    const columns = this.layer.columns.length;
+    const { hover, mode } = this.state;
     const parts = [el("span", { class: "where", text: this.caption() })];
-    if (mode !== "overview" && hover?.row !== undefined && hover?.column !== undefined) {
-      const weight = this.mean[hover.row * columns + hover.column];
-      parts.push(el("bdi", { class: "token", text: this.rowLabel(hover.row) }), " asks, ", el("bdi", { class: "token", text: this.columnLabel(hover.column) }), " is looked at with ", el("b", { text: this.number(weight) }));
-    } else if (mode !== "overview" && (pin || hover)) {
-      const at = pin ?? this.active() ?? (hover.row !== undefined ? { axis: "row", index: hover.row } : { axis: "column", index: hover.column });
-      const [best] = this.ranked(at);
-      if (best) parts.push(...(at.axis === "row"
-        ? [el("bdi", { class: "token", text: this.rowLabel(at.index) }), " looks most at ", el("bdi", { class: "token", text: this.columnLabel(best.index) }), " with "]
-        : [el("bdi", { class: "token", text: this.columnLabel(at.index) }), " is looked at most by ", el("bdi", { class: "token", text: this.rowLabel(best.index) }), " with "]), el("b", { text: this.number(best.weight) }));
+    const at = this.inFocus();
+    const [best] = at ? this.ranked(at) : [];
+    if (mode === "map" && isCell(hover)) {
+      const weight = this.number(this.weightAt(hover));
+      parts.push(...cellReadout(this.rowLabel(hover.row), this.columnLabel(hover.column), weight));
+    } else if (best) {
+      parts.push(...bestReadout(at.axis, this.nameOf(at), best.name, best.text));
     }
     this.readout.replaceChildren(...parts);
   }
 
   /** The strongest partners of the token in focus, as bars. */
   showDetails() {
-    const { pin, hover } = this.state;
-    const at = pin ?? (hover?.row !== undefined ? { axis: "row", index: hover.row } : hover?.column !== undefined ? { axis: "column", index: hover.column } : null);
-    if (!at || this.state.mode === "overview") {
-      this.details.replaceChildren(el("h2", { text: "Token" }), el("p", { class: "quiet", text: "Point at a token or a cell to see what it looks at; click to keep it." }));
-      return;
-    }
-    const name = at.axis === "row" ? this.rowLabel(at.index) : this.columnLabel(at.index);
-    const best = this.ranked(at);
-    const other = at.axis === "row" ? (index) => this.columnLabel(index) : (index) => this.rowLabel(index);
-    const bars = best.map(({ index, weight }) =>
-      el("li", {}, el("bdi", { text: other(index) }), el("span", { class: "track" }, el("i", { style: { width: `${Math.min(100, weight * 100)}%` } })), el("b", { text: this.number(weight) })),
-    );
-    this.details.replaceChildren(
-      el("h2", {}, el("bdi", { class: "token", text: name }), el("span", { text: at.axis === "row" ? " looks at" : " is looked at by" }), pin ? el("button", { type: "button", class: "unpin", text: "release", on: { click: () => this.change({ pin: null }) } }) : null),
-      el("ol", { class: "bars" }, ...bars),
-    );
+    const at = this.inFocus();
+    const release = this.state.pin ? () => this.change({ pin: null }) : null;
+    const parts = at ? partnerBars(at.axis, this.nameOf(at), this.ranked(at), release) : noPartners();
+    this.details.replaceChildren(...parts);
+  }
+
+  /** The token that read-out and bars are about: the pinned one, or the one pointed at. */
+  inFocus() {
+    const { pin, hover, mode } = this.state;
+    if (mode === "overview") return null;
+    return pin ?? tokenOf(hover);
   }
 
   ranked({ axis, index }) {
-    const { rows, columns } = this.layer;
-    const others = axis === "row" ? columns.length : this.visibleRows();
+    const count = axis === "row" ? this.layer.columns.length : this.visibleRows();
     const list = [];
-    for (let other = 0; other < others; other += 1) {
-      const weight = axis === "row" ? this.mean[index * columns.length + other] : this.mean[other * columns.length + index];
+    for (let other = 0; other < count; other += 1) {
+      const weight = this.weightAt(axis === "row" ? { row: index, column: other } : { row: other, column: index });
       if (weight > 0) list.push({ index: other, weight });
     }
-    return rows.length ? list.sort((one, other) => other.weight - one.weight).slice(0, LISTED) : [];
+    const strongest = list.sort((one, other) => other.weight - one.weight).slice(0, LISTED);
+    const otherAxis = axis === "row" ? "column" : "row";
+    return strongest.map((one) => ({
+      name: this.nameOf({ axis: otherAxis, index: one.index }),
+      weight: one.weight,
+      text: this.number(one.weight),
+    }));
+  }
+
+  weightAt({ row, column }) {
+    return this.mean[row * this.layer.columns.length + column];
   }
 
   /* ---- words and files ---- */
@@ -658,10 +673,12 @@ class AttentionViewer {
     return this.labels[this.state.map.columns][index];
   }
 
+  nameOf({ axis, index }) {
+    return axis === "row" ? this.rowLabel(index) : this.columnLabel(index);
+  }
+
   number(weight) {
-    if (weight === 0) return "0";
-    const digits = this.data.levels > 255 ? 4 : 3;
-    return weight < 0.5 * 10 ** -digits ? `<${(10 ** -digits).toFixed(digits)}` : weight.toFixed(digits);
+    return weightText(weight, this.data.levels);
   }
 
   headsInWords() {
@@ -681,40 +698,19 @@ class AttentionViewer {
     return `${map.address}.${heads.length === map.heads ? "all-heads" : `head-${heads.join("-")}`}`;
   }
 
-  /** The shown rows of the matrix, rows asking, each number as short as its precision allows. */
-  numbers() {
+  csv() {
     const { rows, columns } = this.layer;
     const visible = this.visibleRows();
-    return rows.slice(0, visible).map((_, row) => {
-      const line = this.mean.subarray(row * columns.length, (row + 1) * columns.length);
-      return Array.from(line, (weight) => Number(weight.toPrecision(6)));
-    });
+    const table = tableOf(this.mean, columns.length, visible);
+    return asCsv(table, rows.slice(0, visible), columns, this.state.transposed);
   }
 
-  asCsv() {
-    const { rows, columns } = this.layer;
-    let table = this.numbers();
-    let [down, across, corner] = [rows.slice(0, table.length), columns, "asks \\ is looked at"];
-    if (this.state.transposed) {
-      table = columns.map((_, column) => table.map((line) => line[column]));
-      [down, across, corner] = [columns, rows.slice(0, table[0].length), "is looked at \\ asks"];
-    }
-    const lines = [[corner, ...across], ...table.map((line, index) => [down[index], ...line])];
-    return lines.map((line) => `${line.map(csvField).join(",")}\n`).join("");
-  }
-
-  asJson() {
-    const weights = this.numbers();
-    const { rows, columns } = this.layer;
-    const content = {
-      address: this.state.map.address,
-      heads: this.state.heads,
-      asks: rows.slice(0, weights.length),
-      is_looked_at: columns,
-      weights,
-      largest_error: Number((1 / this.data.levels + 0.25 / this.data.levels ** 2).toPrecision(2)),
-    };
-    return `${JSON.stringify(content)}\n`;
+  json() {
+    const { rows, columns, levels } = this.layer;
+    const { map, heads } = this.state;
+    const visible = this.visibleRows();
+    const table = tableOf(this.mean, columns.length, visible);
+    return asJson(table, rows.slice(0, visible), columns, { address: map.address, heads, levels });
   }
 }
 
@@ -733,21 +729,16 @@ function everyHead(map) {
   return Array.from({ length: map.heads }, (_, head) => head);
 }
 
-function transpose(values, height, width) {
-  const turned = new Float32Array(values.length);
-  for (let row = 0; row < height; row += 1) for (let column = 0; column < width; column += 1) turned[column * height + row] = values[row * width + column];
-  return turned;
+/** The token of a spot that is pointed at, its row before its column. */
+function tokenOf(hover) {
+  if (hover?.row !== undefined) return { axis: "row", index: hover.row };
+  return hover?.column !== undefined ? { axis: "column", index: hover.column } : null;
 }
 
-function keyHints() {
-  const hint = (keys, meaning) => el("span", {}, ...keys.map((key) => el("kbd", { text: key })), ` ${meaning}`);
-  return [
-    hint(["←", "→"], "head"),
-    hint(["↑", "↓"], "layer"),
-    hint(["Shift", "arrows"], "cell"),
-    hint(["v"], "view"),
-    hint(["t"], "swap axes"),
-    hint(["p"], "play"),
-    hint(["Esc"], "release"),
-  ];
+function isCell(hover) {
+  return hover?.row !== undefined && hover?.column !== undefined;
+}
+
+function press(button, on) {
+  button.setAttribute("aria-pressed", String(on));
 }

@@ -27,12 +27,19 @@ export function chart({ title, series }) {
   const drawing = svg("svg", { class: "chart-drawing", height: HEIGHT, role: "img", "aria-label": describe(title, series) });
   const legend = el("div", { class: "chart-legend" });
   const redraw = () => draw(drawing, legend, series, state);
+  const box = (name) => {
+    const onChange = (on) => {
+      state[name] = on;
+      redraw();
+    };
+    return tick({ label: name, name, value: state[name], onChange }).element;
+  };
   const boxes = [];
   if (values.length > 1 && values.every((value) => value > 0)) {
-    boxes.push(tick({ label: "log", name: "log", value: false, onChange: (on) => (Object.assign(state, { log: on }), redraw()) }).element);
+    boxes.push(box("log"));
   }
   if (state.smooth) {
-    boxes.push(tick({ label: "smooth", name: "smooth", value: true, onChange: (on) => (Object.assign(state, { smooth: on }), redraw()) }).element);
+    boxes.push(box("smooth"));
   }
   const point = (event) => {
     state.cursor = event === null ? null : event.clientX - drawing.getBoundingClientRect().left;
@@ -40,7 +47,8 @@ export function chart({ title, series }) {
   };
   drawing.addEventListener("pointermove", point);
   drawing.addEventListener("pointerleave", () => point(null));
-  const element = el("figure", { class: "panel chart", data: { chart: title } }, el("div", { class: "chart-head" }, el("h3", { text: title }), ...boxes), legend, drawing);
+  const head = el("div", { class: "chart-head" }, el("h3", { text: title }), ...boxes);
+  const element = el("figure", { class: "panel chart", data: { chart: title } }, head, legend, drawing);
   new ResizeObserver(redraw).observe(drawing);
   return element;
 }
@@ -65,32 +73,38 @@ function draw(drawing, legend, series, state) {
   const across = scale(points.map(([step]) => step), box.left, box.right, false);
   const up = scale(points.map(([, value]) => value), box.bottom, box.top, state.log);
   const parts = [];
+  const write = (x, y, anchor, text, kind = "") => {
+    parts.push(svg("text", { class: `axis-text ${kind}`, x, y, "text-anchor": anchor, text }));
+  };
+  const rule = (x1, y1, x2, y2, kind) => parts.push(svg("line", { class: kind, x1, x2, y1, y2 }));
+  const spot = ([step, value], at) => {
+    parts.push(svg("circle", { class: `spot series-${at % 6}`, cx: across.place(step), cy: up.place(value), r: 4 }));
+  };
   for (const value of up.ticks) {
     const y = up.place(value);
-    parts.push(svg("line", { class: "grid-line", x1: box.left, x2: box.right, y1: y, y2: y }));
-    parts.push(svg("text", { class: "axis-text", x: box.left - 8, y: y + 4, "text-anchor": "end", text: short(value, 3) }));
+    rule(box.left, y, box.right, y, "grid-line");
+    write(box.left - 8, y + 4, "end", short(value, 3));
   }
-  for (const step of across.ticks) {
-    parts.push(svg("text", { class: "axis-text", x: across.place(step), y: box.bottom + 18, "text-anchor": "middle", text: short(step, 4) }));
-  }
+  for (const step of across.ticks) write(across.place(step), box.bottom + 18, "middle", short(step, 4));
   series.forEach((one, at) => {
     const smooth = state.smooth && isNoisy(one);
-    const trace = (line, look) => parts.push(svg("path", { class: `curve series-${at % 6} ${look}`, d: path(line, across, up) }));
+    const trace = (line, look) => {
+      parts.push(svg("path", { class: `curve series-${at % 6} ${look}`, d: path(line, across, up) }));
+    };
     trace(one.points, smooth ? "faint" : "");
     if (smooth) trace(smoothed(one.points), "");
-    if (one.points.length === 1 && one.points[0][1] !== null) {
-      parts.push(svg("circle", { class: `spot series-${at % 6}`, cx: across.place(one.points[0][0]), cy: up.place(one.points[0][1]), r: 3.5 }));
-    }
+    if (one.points.length === 1 && one.points[0][1] !== null) spot(one.points[0], at);
   });
   const near = state.cursor === null ? null : nearest(points, across, state.cursor);
-  if (near !== null) parts.push(svg("line", { class: "cursor-line", x1: across.place(near), x2: across.place(near), y1: box.top, y2: box.bottom }));
+  if (near !== null) rule(across.place(near), box.top, across.place(near), box.bottom, "cursor-line");
   const entries = series.map((one, at) => {
     const found = near === null ? one.points.findLast(([, value]) => value !== null) : closest(one.points, near);
-    if (near !== null && found) parts.push(svg("circle", { class: `spot series-${at % 6}`, cx: across.place(found[0]), cy: up.place(found[1]), r: 4 }));
-    return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${one.name} `, el("b", { text: found ? short(found[1]) : "none" }));
+    if (near !== null && found) spot(found, at);
+    const value = el("b", { text: found ? short(found[1]) : "none" });
+    return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${one.name} `, value);
   });
   const caption = near === null ? "step" : `step ${near.toLocaleString("en")}`;
-  parts.push(svg("text", { class: "axis-text axis-caption", x: box.right, y: box.bottom + 34, "text-anchor": "end", text: caption }));
+  write(box.right, box.bottom + 34, "end", caption, "axis-caption");
   legend.replaceChildren(...entries);
   drawing.replaceChildren(...parts);
 }
@@ -112,8 +126,8 @@ function isNoisy({ points }) {
   const values = points.map(([, value]) => value).filter((value) => value !== null);
   if (values.length < SMOOTHED_FROM) return false;
   const travelled = values.reduce((sum, value, at) => sum + (at ? Math.abs(value - values[at - 1]) : 0), 0);
-  const range = values.reduce((most, value) => Math.max(most, value), -Infinity) - values.reduce((least, value) => Math.min(least, value), Infinity);
-  return travelled > NOISE * range;
+  const [low, high] = ends(values);
+  return travelled > NOISE * (high - low);
 }
 
 /** A centred moving mean over a thirtieth of the curve. */
@@ -128,12 +142,7 @@ function smoothed(points) {
 
 /** Numbers to places on the screen, and round numbers to label. */
 function scale(values, from, to, log) {
-  let low = Infinity;
-  let high = -Infinity;
-  for (const value of values) {
-    low = Math.min(low, value);
-    high = Math.max(high, value);
-  }
+  let [low, high] = ends(values);
   if (low === high) {
     const spread = Math.abs(low) / 2 || 0.5;
     [low, high] = [low - spread, high + spread];
@@ -144,12 +153,18 @@ function scale(values, from, to, log) {
   return { place, ticks: log ? logTicks(low, high) : evenTicks(low, high, Math.abs(to - from) > 330 ? 6 : 4) };
 }
 
+function ends(values) {
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+}
+
 function evenTicks(low, high, about) {
   const rough = (high - low) / about;
   const unit = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * unit).find((size) => size >= rough * 0.999);
   const ticks = [];
-  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) ticks.push(Number((index * step).toPrecision(12)));
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) {
+    ticks.push(Number((index * step).toPrecision(12)));
+  }
   return ticks;
 }
 
@@ -164,11 +179,14 @@ function logTicks(low, high) {
   return inside.length >= 2 ? inside : evenTicks(low, high, 4);
 }
 
+/** The step whose place on the screen is nearest to the pointer. */
 function nearest(points, across, place) {
-  return points.reduce((best, point) => (Math.abs(across.place(point[0]) - place) < Math.abs(across.place(best[0]) - place) ? point : best))[0];
+  const away = ([step]) => Math.abs(across.place(step) - place);
+  return points.reduce((best, point) => (away(point) < away(best) ? point : best))[0];
 }
 
 function closest(points, step) {
   const valued = points.filter(([, value]) => value !== null);
-  return valued.length ? valued.reduce((best, point) => (Math.abs(point[0] - step) < Math.abs(best[0] - step) ? point : best)) : null;
+  const away = (point) => Math.abs(point[0] - step);
+  return valued.length ? valued.reduce((best, point) => (away(point) < away(best) ? point : best)) : null;
 }

@@ -22,13 +22,17 @@ function furnish(node, options, children) {
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") node.textContent = value;
-    else if (name === "on") for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
-    else if (name === "style") for (const [property, setting] of Object.entries(value)) node.style.setProperty(property, setting);
+    else if (name === "on") each(value, (event, listener) => node.addEventListener(event, listener));
+    else if (name === "style") each(value, (property, setting) => node.style.setProperty(property, setting));
     else if (name === "data") Object.assign(node.dataset, value);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== undefined));
   return node;
+}
+
+function each(pairs, visit) {
+  for (const [name, value] of Object.entries(pairs)) visit(name, value);
 }
 
 /** A row of buttons of which one is chosen: native radio buttons, so the keyboard works by itself. */
@@ -103,12 +107,6 @@ export function shown(token) {
     .replace(/[\u0000-\u001f]/g, (control) => String.fromCharCode(0x2400 + control.charCodeAt(0)))
     .replace(/[\u007f-\u009f\ufffe\uffff]/g, "\ufffd")
     .replace(/\p{Surrogate}/gu, "\ufffd"); // with the u flag only lone halves match
-}
-
-/** One field of a CSV line. */
-export function csvField(value) {
-  const text = String(value);
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 /** The colours and sizes that drawings need, read from the theme that applies to `node`. */

@@ -40,7 +40,7 @@ function layout(picture, space, zoom) {
     size,
     downLabels,
     acrossLabels,
-    every: { down: Math.max(1, Math.ceil(15 / cell)), across: Math.max(1, Math.ceil(17 / cell)) }, // slanted lines need more room
+    every: { down: Math.ceil(15 / cell), across: Math.ceil(17 / cell) }, // slanted labels need more room
     gap: cell >= 16 ? 2 : cell >= TILE_CELL ? 1 : 0,
     width: left + Math.max(across.tokens.length * cell + 8, slanted),
     height: top + down.tokens.length * cell + 8,
@@ -75,7 +75,8 @@ function paint(pen, picture, geometry, view) {
     paintFocus(pen, picture, geometry, originX, originY);
     for (const link of picture.gold) {
       if (link.down >= down.visible || link.across >= across.visible) continue;
-      const box = [originX + link.across * cell + 1, originY + link.down * cell + 1, Math.max(2, cell - 2), Math.max(2, cell - 2)];
+      const side = Math.max(2, cell - 2);
+      const box = [originX + link.across * cell + 1, originY + link.down * cell + 1, side, side];
       pen.rect(...box, { stroke: theme.gold, line: cell >= 12 ? 2 : 1, radius: Math.min(5, cell / 5) });
     }
     if (picture.hover) {
@@ -103,7 +104,8 @@ function paintTiles(pen, picture, geometry, seen, originX, originY) {
       if (numbers && cell >= 24 && weight >= Math.max(threshold, 0.005)) {
         const text = weight >= 0.995 ? "1" : weight.toFixed(2).slice(1);
         const fill = isLight(table, level) ? "#16171d" : "#ffffff";
-        pen.text(x + (cell - gap) / 2, y + (cell - gap) / 2 + 4, text, { fill, size: Math.min(12, cell * 0.36), anchor: "middle" });
+        const middle = (cell - gap) / 2;
+        pen.text(x + middle, y + middle + 4, text, { fill, size: Math.min(12, cell * 0.36), anchor: "middle" });
       }
     }
   }

@@ -109,8 +109,8 @@ function concerns(active, line) {
 
 function tokenLook(picture, axis, index, size) {
   const strong = picture.active?.axis === axis && picture.active.index === index;
-  const visible = index < picture[axis].visible;
-  return { fill: strong ? picture.theme.accent : picture.theme.ink, weight: strong ? 650 : 400, alpha: visible ? 1 : 0.28, size };
+  const alpha = index < picture[axis].visible ? 1 : 0.28;
+  return { fill: strong ? picture.theme.accent : picture.theme.ink, weight: strong ? 650 : 400, alpha, size };
 }
 
 /** The token at a point of the window, on either side, or nothing. */

@@ -17,21 +17,23 @@ export function render(root, data) {
     section("Curves", data.charts.length, () => el("div", { class: "charts" }, ...data.charts.map(chart))),
     section("Samples", data.samples.length, () => samples(data.samples)),
     section("What it attends to", data.attention.length, () => attention(data.attention)),
-    section("Chosen automatically", data.notes.length, () => el("ul", { class: "panel notes" }, ...data.notes.map((text) => el("li", { text })))),
+    section("Chosen automatically", data.notes.length, () => notes(data.notes)),
     section("Settings", data.settings.length, () => settings(data.settings)),
   ];
   root.replaceChildren(el("div", { class: "report" }, ...parts.filter(Boolean)));
 }
 
 function section(title, count, build) {
-  return count ? el("section", { data: { section: title } }, el("h2", { class: "section-title", text: title }), build()) : null;
+  if (!count) return null;
+  return el("section", { data: { section: title } }, el("h2", { class: "section-title", text: title }), build());
 }
 
 function scores(list) {
   if (!list.length) return null;
-  const cards = list.map(({ name, value, remark }) =>
-    el("div", { class: "panel score" }, el("dt", { text: name }), el("dd", { class: "score-value", text: value }), remark ? el("dd", { class: "remark", text: remark }) : null),
-  );
+  const cards = list.map(({ name, value, remark }) => {
+    const small = remark ? el("dd", { class: "remark", text: remark }) : null;
+    return el("div", { class: "panel score" }, el("dt", { text: name }), el("dd", { class: "score-value", text: value }), small);
+  });
   return el("dl", { class: "scores" }, ...cards);
 }
 
@@ -76,14 +78,16 @@ function marked(reference, output) {
   const common = Array.from({ length: wanted.length + 1 }, () => new Uint16Array(words.length + 1));
   for (let one = wanted.length - 1; one >= 0; one -= 1) {
     for (let other = words.length - 1; other >= 0; other -= 1) {
-      common[one][other] = wanted[one] === words[other] ? common[one + 1][other + 1] + 1 : Math.max(common[one + 1][other], common[one][other + 1]);
+      const without = Math.max(common[one + 1][other], common[one][other + 1]);
+      common[one][other] = wanted[one] === words[other] ? common[one + 1][other + 1] + 1 : without;
     }
   }
   const parts = [];
   let one = 0;
   words.forEach((word, other) => {
-    while (one < wanted.length && wanted[one] !== word && common[one + 1][other] >= common[one][other + 1] && common[one + 1][other] === common[one][other]) one += 1;
-    const shared = one < wanted.length && wanted[one] === word && common[one][other] === common[one + 1][other + 1] + 1;
+    // Pass over words of the reference that the thread can do without, but never over this very word.
+    while (one < wanted.length && wanted[one] !== word && common[one + 1][other] === common[one][other]) one += 1;
+    const shared = one < wanted.length && wanted[one] === word;
     if (shared) one += 1;
     parts.push(other ? " " : "", shared ? word : el("mark", { text: word }));
   });
@@ -114,7 +118,12 @@ function attention(list) {
   return el("div", {}, list.length > 1 ? tabs.element : null, box);
 }
 
+function notes(list) {
+  return el("ul", { class: "panel notes" }, ...list.map((text) => el("li", { text })));
+}
+
 function settings(list) {
-  const lines = list.map(([name, value]) => el("div", { class: "setting" }, el("dt", { text: name }), el("dd", { text: value })));
+  const line = ([name, value]) => el("div", { class: "setting" }, el("dt", { text: name }), el("dd", { text: value }));
+  const lines = list.map(line);
   return el("dl", { class: "panel settings" }, ...lines);
 }

@@ -11,7 +11,8 @@ const COLOURS = 6;
 
 export function render(root, data) {
   const columns = data.columns.map(column);
-  const ids = tick({ label: "Show ids", name: "ids", value: false, onChange: (on) => section.classList.toggle("with-ids", on) });
+  const show = (on) => section.classList.toggle("with-ids", on);
+  const ids = tick({ label: "Show ids", name: "ids", value: false, onChange: show });
   const section = el(
     "section",
     { class: "tokens" },
@@ -25,22 +26,24 @@ export function render(root, data) {
 function column(data) {
   const report = el("p", { class: "piece-report quiet", "aria-live": "polite" });
   const merges = el("div", { class: "merges" });
-  const spans = data.pieces.map((piece, place) => pieceSpan(data, piece, place));
-  const prompt = data.owners.length ? "Point at a piece to see its token; click to see the merges that made its word." : "Point at a piece to see its token.";
-  const idle = () => report.replaceChildren(prompt);
+  const spans = data.pieces.map(pieceSpan);
+  const hasMerges = data.owners.length > 0;
+  const more = hasMerges ? "; click to see the merges that made its word." : ".";
+  const idle = () => report.replaceChildren(`Point at a piece to see its token${more}`);
   let chosen = null;
   const tell = (place) => {
     const [text, token, id] = data.pieces[place];
-    report.replaceChildren(el("bdi", { class: "token", text: shown(token) }), ` is token ${id}, piece ${place + 1} of ${data.pieces.length}`);
+    const where = ` is token ${id}, piece ${place + 1} of ${data.pieces.length}`;
+    report.replaceChildren(el("bdi", { class: "token", text: shown(token) }), where);
     if (text && text !== token) report.append(", covering ", el("bdi", { class: "covered", text: shown(text) }));
   };
   const choose = (place) => {
     chosen = chosen === place ? null : place;
+    const word = chosen === null ? undefined : data.owners[chosen];
     spans.forEach((span, other) => {
       span.setAttribute("aria-pressed", String(other === chosen));
-      span.classList.toggle("same-word", chosen !== null && data.owners.length > 0 && data.owners[other] === data.owners[chosen]);
+      span.classList.toggle("same-word", word !== undefined && data.owners[other] === word);
     });
-    const word = chosen === null ? undefined : data.owners[chosen];
     merges.replaceChildren(...(word === undefined ? [] : mergeSteps(data.words[word])));
   };
   spans.forEach((span, place) => {
@@ -73,12 +76,20 @@ function column(data) {
 }
 
 /** One piece; a line break keeps its place and gets a mark. */
-function pieceSpan(data, [text, token, id], place) {
-  const parts = text.split("\n").flatMap((part, at) => (at === 0 ? [part] : [el("i", { class: "line-break" }), el("span", { class: "new-line", text: "\n" }), part]));
+function pieceSpan([text, token, id], place) {
+  const lineBreak = () => [el("i", { class: "line-break" }), el("span", { class: "new-line", text: "\n" })];
+  const parts = text.split("\n").flatMap((part, at) => (at === 0 ? [part] : [...lineBreak(), part]));
   const label = `token ${shown(token)}, id ${id}`;
   return el(
     "span",
-    { class: `piece piece-${place % COLOURS}`, tabindex: 0, role: "button", "aria-pressed": "false", "aria-label": label, data: { id, token: shown(token) } },
+    {
+      class: `piece piece-${place % COLOURS}`,
+      tabindex: 0,
+      role: "button",
+      "aria-pressed": "false",
+      "aria-label": label,
+      data: { id, token: shown(token) },
+    },
     ...parts.filter((part) => part !== ""),
   );
 }
@@ -89,10 +100,14 @@ function mergeSteps(steps) {
     const symbols = step.split(" ");
     const before = at > 0 ? steps[at - 1].split(" ") : symbols;
     const made = symbols.findIndex((symbol, place) => symbol !== before[place]);
-    const chips = symbols.map((symbol, place) => el("bdi", { class: at > 0 && place === made ? "symbol made" : "symbol", text: shown(symbol) }));
+    const chips = symbols.map((symbol, place) => {
+      const isNew = at > 0 && place === made;
+      return el("bdi", { class: isNew ? "symbol made" : "symbol", text: shown(symbol) });
+    });
     return el("li", {}, ...chips);
   });
   const merges = steps.length - 1;
-  const heading = merges === 0 ? "No merge: the word is written symbol by symbol" : `${merges} ${merges === 1 ? "merge" : "merges"}, first to last`;
+  const count = `${merges} ${merges === 1 ? "merge" : "merges"}, first to last`;
+  const heading = merges === 0 ? "No merge: the word is written symbol by symbol" : count;
   return [el("h3", { text: heading }), el("ol", { start: 0 }, ...items)];
 }

@@ -109,7 +109,10 @@ class Layer {
     const each = (visit) => {
       for (const head of heads) {
         const start = head * this.cells;
-        for (let at = 0; at < this.cells; at += 1) if (this.integers[start + at] >= lowest) visit(head, at, this.integers[start + at]);
+        for (let at = 0; at < this.cells; at += 1) {
+          const root = this.integers[start + at];
+          if (root >= lowest) visit(head, at, root);
+        }
       }
     };
     each((head, at, root) => {

@@ -1,0 +1,28 @@
+/**
+ * Thumbnails: a button with a small picture of one head. Knows a layer's weights, not what a click does.
+ */
+
+import { el } from "./dom.js";
+import { headColour, paintedImage } from "./palette.js";
+
+/** `look` holds the colour table, whether the page is dark, the axes swapped, the scale fixed at 1. */
+export function headTile(layer, head, side, look, onClick) {
+  const { width, height, values } = layer.thumbnail(head, side);
+  const peak = look.fixed ? 1 : values.reduce((most, weight) => Math.max(most, weight), 0) || 1;
+  const image = look.transposed
+    ? paintedImage(transpose(values, height, width), height, width, look.table, peak)
+    : paintedImage(values, width, height, look.table, peak);
+  const dot = el("i", { class: "dot", style: { "background-color": headColour(head, look.dark) } });
+  const name = `${layer.map.address}, head ${head}`;
+  const options = { type: "button", class: "tile", "aria-label": name, title: name, data: { head } };
+  return el("button", { ...options, on: { click: onClick } }, image, el("span", {}, dot, String(head)));
+}
+
+/** A matrix of height × width numbers, turned. */
+export function transpose(values, height, width) {
+  const turned = new Float32Array(values.length);
+  for (let row = 0; row < height; row += 1) {
+    for (let column = 0; column < width; column += 1) turned[column * height + row] = values[row * width + column];
+  }
+  return turned;
+}
