@@ -320,6 +320,18 @@ def test_a_tokenizer_trained_here_becomes_a_sentencepiece_model(lowercase: bool,
     assert spm_ids(spm_from_tokenizer(tokenizer), vocabulary, tried, unknown=1) == tokenizer.encode_batch(tried)
 
 
+def test_a_rule_about_numbers_is_found_out() -> None:
+    """A bpe tokenizer either cuts numbers digit by digit, or its .spm is refused with a number that shows why."""
+    chooser = random.Random(1)
+    texts = [" ".join(str(chooser.randint(0, 999)) for _ in range(9)) for _ in range(400)]
+    tokenizer = train_tokenizer(texts, vocab_size=600)
+    if any(len(token) > 1 and token.isdigit() for token in tokenizer.vocabulary()):
+        with pytest.raises(UsageError, match=r"'[\d ]+' would be cut into"):
+            spm_from_tokenizer(tokenizer)
+    else:
+        spm_from_tokenizer(tokenizer, texts)
+
+
 def test_a_difference_is_found_and_shown() -> None:
     """One digit at a time is a rule that stands outside the vocabulary, and sentencepiece has no word for it."""
     tokens = ["<unk>", "▁", *"0123456789", "21"]

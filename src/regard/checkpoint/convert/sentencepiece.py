@@ -16,8 +16,11 @@ their own, so that no piece of the other side reaches across their border; and a
 whole becomes one unknown character, so that it is not put together from single ones.
 
 Not the same: a piece of the `.spm` that the map lacks cannot be used here and its text is cut otherwise (there it
-is unknown), and a foreign run of several characters is always unknown to a BPE model. Symbols such as "</s>"
-typed into a text are ordinary characters here.
+is unknown); a foreign run of several characters is always unknown to a BPE model; a code like >>fr<< is recognised
+anywhere, not only at the beginning; where the table replaces a character that carries a further combining mark (the
+second mark of decomposed Vietnamese), the `tokenizers` library drops that mark, so such text should be composed
+first; and of two cuts into the same pieces (222 as 22 2 or 2 22) a unigram model takes either, since sums are rounded
+otherwise. Symbols such as "</s>" typed into a text are ordinary characters here.
 
 This module knows nothing of models or of what else is in a folder.
 """
@@ -58,6 +61,7 @@ _DOUBLE_SPACES = " {2,}"
 _OUTER_WHITE_SPACE = r"\A\s+|\s+\z"
 _LANGUAGE_CODE = re.compile(r">>.+?<<")
 _SHOWN = 5
+_TRIED_PIECES = 5000  # of a large vocabulary, enough to find a difference
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -198,7 +202,8 @@ def _unlisted_run(known: str, foreign: Collection[str]) -> str:
     """The pattern of two or more foreign characters that are not, as a whole, in the vocabulary."""
     listed = "|".join(_spelt(piece) for piece in sorted(foreign) if len(piece) > 1)
     unless_listed = f"(?!(?:{listed})(?![^{known}]))" if listed else ""
-    return f"(?<![^{known}]){unless_listed}[^{known}]{{2,}}"
+    # The short look ahead comes first: the long list is only gone through where there is such a run.
+    return f"(?<![^{known}])(?=[^{known}]{{2}}){unless_listed}[^{known}]{{2,}}"
 
 
 def _pre_tokenizer(own: Collection[str], known: str | None) -> pre_tokenizers.PreTokenizer:
@@ -367,6 +372,7 @@ def _lowercase_table() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lowercase.tsv"
         path.write_text("".join(lines), encoding="utf-8")
+        sentencepiece.set_min_log_level(1)  # it would tell of every table it makes
         normalizer = sentencepiece.SentencePieceNormalizer(rule_tsv=str(path))
     table: bytes = proto.ModelProto.FromString(normalizer.serialized_model_proto()).normalizer_spec.precompiled_charsmap
     return table
@@ -377,13 +383,18 @@ def _own_probe(tokenizer: Tokenizer) -> list[str]:
     chooser = random.Random(0)
     special = tokenizer.special_ids
     tokens = [token for i, token in enumerate(tokenizer.vocabulary()) if i not in special and token not in BYTE_TOKENS]
-    tokens = [token for token in tokens if not _LANGUAGE_CODE.fullmatch(token)] or ["a"]
+    tokens = [token for token in tokens if not _LANGUAGE_CODE.fullmatch(token)]
+    tokens = chooser.sample(tokens, min(len(tokens), _TRIED_PIECES))
+    # Characters of the other side are unknown in a row; of them, a BPE model knows single ones only.
+    doubled = tokenizer.encode_batch([(token + token).replace(SPACE_MARK, " ") for token in tokens])
+    tokens = [token for token, ids in zip(tokens, doubled, strict=True) if tokenizer.unknown_id not in ids] or ["a"]
     texts = ["", " ", "  a  b ", "2,024 1234567", "¡漢字 ß漢! ½ ﬁ œ", "a\tb\nc", "…--?!", "👩‍🚀 ok", "é e\u0301"]
     for length in (1, 2, 3, 5, 8) * 60:
         chosen = chooser.choices(tokens, k=length)
         texts.append("".join(chosen).replace(SPACE_MARK, " "))
     # Long numbers are where rules that stand outside the vocabulary ("three digits at most") show.
-    texts += [str(chooser.randrange(10**length)) for length in range(2, 12) for _ in range(20)]
+    numbers = [token.lstrip(SPACE_MARK) for token in tokens if token.lstrip(SPACE_MARK).isdigit()] + ["0", "1", "7"]
+    texts += ["".join(chooser.choices(numbers, k=length)) for length in (2, 3, 4, 6) * 60]
     return texts
 
 
@@ -391,7 +402,9 @@ def _try_out(data: bytes, tokenizer: Tokenizer, texts: list[str]) -> None:
     vocabulary = {token: i for i, token in enumerate(tokenizer.vocabulary())}
     theirs = spm_ids(data, vocabulary, texts, unknown=tokenizer.unknown_id)
     for text, ours, given in zip(texts, tokenizer.encode_batch(texts), theirs, strict=True):
-        if ours != given:
+        # Of two cuts into the same pieces (22 2, 2 22) a unigram model takes either: rounding decides.
+        is_tie = tokenizer.kind == "unigram" and sorted(ours) == sorted(given)
+        if ours != given and not is_tie:
             raise UsageError(
                 f"this {tokenizer.kind} tokenizer cannot be written as a sentencepiece model: {text!r} would be cut "
                 f"into {tokenizer.tokens(given)} instead of {tokenizer.tokens(ours)}."
