@@ -25,7 +25,7 @@ class Decoder(Protocol):
 
     @property
     def max_new_tokens(self) -> int | None:
-        """How many symbols a row can get before the model has no position left for the next; None if any number."""
+        """How many symbols a row can get before positions run out; None: any number. To be read after prefill."""
 
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Start anew: read what was given, ids (B, S) of which the first lengths (B,) are real.

@@ -29,11 +29,11 @@ NEVER = float("-inf")  # the log-probability of what cannot happen
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    beams: int = 5  # unfinished translations that are pursued at a time; 1 is greedy
+    beams: int = 5  # unfinished outputs that are pursued at a time; 1 is greedy
     # Exponent of the length by which a log-probability is divided, as in transformers: 1 compares means per token,
     # 0 compares sums, which favours short outputs; more favours longer ones, less than 0 shorter ones still.
     length_penalty: float = 1.0
-    n_best: int = 1  # how many translations are returned, the best first
+    n_best: int = 1  # how many outputs are returned, the best first
     max_new_tokens: int = 256  # longest output, its end symbol included
     max_ratio: float | None = 3.0  # longest output for each source token, to stop output that runs away; None: any
     max_extra: int = 10  # tokens allowed on top of max_ratio × source, for short sources
