@@ -1,16 +1,24 @@
-"""From a trace of a model to the maps that the attention viewer shows."""
+"""From a trace of a model to the maps that the attention viewer shows.
+
+This module knows what `capture` recorded, not which model it was; it draws nothing.
+"""
 
 from __future__ import annotations
 
+from regard.errors import UsageError
 from regard.nn.taps import Trace
 from regard.views.attention import AttentionMap
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
-    """Every attention of one text, in the order of the forward pass."""
+    """Every attention of one text, in the order of the forward pass, without the padding that has no labels."""
+    if not trace.recipes:
+        raise UsageError("nothing was captured: run the model inside the `with capture(model)` block.")
     maps = []
     for address in trace.recipes:
+        weights = trace.weights(address, batch=batch).detach().float().cpu().numpy()
         rows, columns = trace.labels(address, batch)
-        weights = trace.weights(address, batch=batch).float().cpu().numpy()
-        maps.append(AttentionMap(address=address, rows=rows, columns=columns, weights=weights))
+        # A text that is shorter than its batch has padding at its end: masked as a key, meaningless as a query.
+        real = weights[:, : len(rows), : len(columns)]
+        maps.append(AttentionMap(address=address, rows=rows, columns=columns, weights=real))
     return maps

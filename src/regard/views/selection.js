@@ -1,0 +1,272 @@
+/**
+ * What the reader of an attention view has chosen to see, and the numbers and words that follow from it.
+ *
+ * The state lives in one object, `state`; methods that change it draw nothing. A *spot* is a place of the drawing
+ * (down, across), *tokens* are places of the matrix (row, column): they differ where the axes are swapped. Knows
+ * no page: attention.js builds one and draws.
+ */
+
+import { shown } from "./dom.js";
+import { asCsv, asJson, tableOf } from "./numbers.js";
+import { transpose } from "./tiles.js";
+import { weightText } from "./words.js";
+
+const MOST_LINES = 6000;
+const LISTED = 7;
+
+export class Selection {
+  constructor(data) {
+    this.data = data;
+    this.kinds = groupByKind(data.maps);
+    this.labels = data.axes.map((tokens) => tokens.map(shown));
+    this.layer = null; // the weights of state.map, once they are unpacked
+    const first = data.maps.find((map) => map.address === data.initial.address);
+    this.state = {
+      map: first,
+      heads: data.initial.head === null ? everyHead(first) : [data.initial.head],
+      mode: "map",
+      transposed: false,
+      palette: "colour",
+      fixed: false,
+      several: false,
+      numbers: false,
+      threshold: 0,
+      zoom: 1,
+      step: null, // how many rows have been decoded; null when all have
+      pin: null, // {axis: "row" | "column", index}
+      hover: null, // {row, column}, either may be missing
+    };
+  }
+
+  /* ---- moving about ---- */
+
+  layers() {
+    return this.kinds.get(this.state.map.kind);
+  }
+
+  set(changes) {
+    Object.assign(this.state, changes);
+  }
+
+  /** Look at another layer or kind; keep what still makes sense there. */
+  goTo(map) {
+    const { map: before, heads, pin, step } = this.state;
+    const all = heads.length === before.heads;
+    const kept = heads.filter((head) => head < map.heads);
+    this.set({
+      map,
+      heads: all || kept.length === 0 ? everyHead(map) : kept,
+      pin: map.rows === before.rows && map.columns === before.columns ? pin : null,
+      hover: null,
+      step: step !== null && step < this.data.axes[map.rows].length ? step : null,
+    });
+  }
+
+  /** The layer of another kind that lies nearest to this one. */
+  nearest(kind) {
+    const { layer } = this.state.map;
+    const away = (map) => Math.abs(map.layer - layer);
+    return this.kinds.get(kind).reduce((best, map) => (away(map) < away(best) ? map : best));
+  }
+
+  /** The map `by` layers deeper, if there is one. */
+  neighbour(by) {
+    return this.layers()[this.layers().indexOf(this.state.map) + by];
+  }
+
+  chooseHead(head, add) {
+    const { heads, map } = this.state;
+    if (!add) return this.set({ heads: [head] });
+    const chosen = heads.includes(head) ? heads.filter((other) => other !== head) : [...heads, head];
+    return this.set({ heads: chosen.length ? chosen.sort((one, other) => one - other) : everyHead(map) });
+  }
+
+  /** Step through the heads; before the first and after the last comes the mean of all. */
+  moveHead(by) {
+    const { map, heads } = this.state;
+    const next = this.hasAllHeads() && map.heads > 1 ? (by > 0 ? 0 : map.heads - 1) : heads[0] + by;
+    this.set({ heads: next < 0 || next >= map.heads ? everyHead(map) : [next] });
+  }
+
+  hasAllHeads() {
+    return this.state.heads.length === this.state.map.heads;
+  }
+
+  /** Keep the token of a spot; the one that is kept already is released. */
+  pick(spot) {
+    const tokens = this.toTokens(spot);
+    const axis = tokens?.row !== undefined ? "row" : "column";
+    const same = tokens && this.state.pin?.axis === axis && this.state.pin.index === tokens[axis];
+    this.set({ pin: !tokens || same ? null : { axis, index: tokens[axis] } });
+  }
+
+  /* ---- pointing ---- */
+
+  toTokens(spot) {
+    if (!spot) return null;
+    return this.state.transposed ? { row: spot.across, column: spot.down } : { row: spot.down, column: spot.across };
+  }
+
+  toSpot(tokens) {
+    if (!tokens) return null;
+    const { row, column } = tokens;
+    return this.state.transposed ? { down: column, across: row } : { down: row, across: column };
+  }
+
+  /** Whether a single cell is pointed at, not a label or a line. */
+  hasCell() {
+    const { hover, mode } = this.state;
+    return mode === "map" && hover?.row !== undefined && hover?.column !== undefined;
+  }
+
+  /** The token that read-out and bars are about: the pinned one, or the one pointed at. */
+  inFocus() {
+    const { pin, hover, mode } = this.state;
+    if (mode === "overview") return null;
+    return pin ?? tokenOf(hover);
+  }
+
+  /** What the drawing needs to know about the token that stands out: the pinned one, among lines the one pointed at. */
+  focus() {
+    const { pin, hover, transposed, heads, threshold, mode } = this.state;
+    const active = pin ?? (mode === "lines" ? tokenOf(hover) : null);
+    const downAxis = transposed ? "column" : "row";
+    const turned = active && { axis: active.axis === downAxis ? "down" : "across", index: active.index };
+    if (mode !== "lines") return { active: turned };
+    const raw = active ? this.layer.meeting(heads, active.axis, active.index, threshold) : this.lines().lines;
+    const lines = raw.map((line) => ({ ...line, ...this.toSpot(line) }));
+    return { active: turned, lines };
+  }
+
+  /* ---- numbers ---- */
+
+  /** Take the unpacked weights of the chosen layer; the mean of its chosen heads is worked out once. */
+  use(layer) {
+    this.layer = layer;
+    const { heads, map } = this.state;
+    const key = `${map.address} ${heads}`;
+    if (this.meanKey === key) return;
+    this.meanKey = key;
+    this.mean = layer.mean(heads);
+    this.turnedMean = null;
+    this.peak = this.mean.reduce((most, weight) => Math.max(most, weight), 0) || 1;
+  }
+
+  /** The matrix the way round it is drawn. */
+  grid() {
+    if (!this.state.transposed) return this.mean;
+    this.turnedMean ??= transpose(this.mean, this.layer.rows.length, this.layer.columns.length);
+    return this.turnedMean;
+  }
+
+  /** The weight drawn strongest. Lines of several heads are compared by single weights, not by their mean. */
+  maximum() {
+    if (this.state.fixed) return 1;
+    return this.state.mode === "lines" ? (this.lines().lines.at(-1)?.weight ?? 1) : this.peak;
+  }
+
+  /** The strongest weights of the chosen heads, and how many there are in all. */
+  lines() {
+    const { heads, threshold } = this.state;
+    const key = `${this.layer.map.address} ${heads} ${threshold}`;
+    if (this.linesKey !== key) {
+      this.linesKey = key;
+      this.linesFound = this.layer.strongest(heads, threshold, MOST_LINES);
+    }
+    return this.linesFound;
+  }
+
+  /** How many rows there are, or are there so far while decoding. */
+  visibleRows() {
+    const { map, step } = this.state;
+    return map.grows && step !== null ? step : this.data.axes[map.rows].length;
+  }
+
+  weightAt({ row, column }) {
+    return this.mean[row * this.layer.columns.length + column];
+  }
+
+  /** The strongest partners of a token, each with its name, its weight and the weight's text. */
+  ranked({ axis, index }) {
+    const count = axis === "row" ? this.layer.columns.length : this.visibleRows();
+    const list = [];
+    for (let other = 0; other < count; other += 1) {
+      const weight = this.weightAt(axis === "row" ? { row: index, column: other } : { row: other, column: index });
+      if (weight > 0) list.push({ index: other, weight });
+    }
+    const strongest = list.sort((one, other) => other.weight - one.weight).slice(0, LISTED);
+    const otherAxis = axis === "row" ? "column" : "row";
+    return strongest.map((one) => ({
+      name: this.nameOf({ axis: otherAxis, index: one.index }),
+      weight: one.weight,
+      text: this.number(one.weight),
+    }));
+  }
+
+  /* ---- words and files ---- */
+
+  rowLabels() {
+    return this.labels[this.state.map.rows];
+  }
+
+  columnLabels() {
+    return this.labels[this.state.map.columns];
+  }
+
+  nameOf({ axis, index }) {
+    return (axis === "row" ? this.rowLabels() : this.columnLabels())[index];
+  }
+
+  number(weight) {
+    return weightText(weight, this.data.levels);
+  }
+
+  headsInWords() {
+    const { heads, mode } = this.state;
+    if (heads.length === 1) return `head ${heads[0]}`;
+    const which = this.hasAllHeads() ? "all heads" : `heads ${heads.join(", ")}`;
+    return mode === "lines" ? which : `mean of ${which}`;
+  }
+
+  caption() {
+    if (this.state.mode === "overview") return `${this.state.map.label}, all layers and heads`;
+    return `${this.state.map.address} · ${this.headsInWords()}`;
+  }
+
+  fileName() {
+    const { heads, map } = this.state;
+    return `${map.address}.${this.hasAllHeads() ? "all-heads" : `head-${heads.join("-")}`}`;
+  }
+
+  csv() {
+    const { rows, columns } = this.layer;
+    const visible = this.visibleRows();
+    const table = tableOf(this.mean, columns.length, visible);
+    return asCsv(table, rows.slice(0, visible), columns, this.state.transposed);
+  }
+
+  json() {
+    const { rows, columns, levels } = this.layer;
+    const { map, heads } = this.state;
+    const visible = this.visibleRows();
+    const table = tableOf(this.mean, columns.length, visible);
+    return asJson(table, rows.slice(0, visible), columns, { address: map.address, heads, levels });
+  }
+}
+
+export function everyHead(map) {
+  return Array.from({ length: map.heads }, (_, head) => head);
+}
+
+function groupByKind(maps) {
+  const kinds = new Map();
+  for (const map of maps) kinds.set(map.kind, [...(kinds.get(map.kind) ?? []), map]);
+  for (const layers of kinds.values()) layers.sort((one, other) => one.layer - other.layer);
+  return kinds;
+}
+
+/** The token of a spot that is pointed at, its row before its column. */
+function tokenOf(hover) {
+  if (hover?.row !== undefined) return { axis: "row", index: hover.row };
+  return hover?.column !== undefined ? { axis: "column", index: hover.column } : null;
+}
