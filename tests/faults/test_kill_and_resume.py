@@ -1,0 +1,155 @@
+"""A training that is killed, or stopped with Ctrl-C, and resumed ends with the very weights of one that was not.
+
+The twenty kills are made by killing.py, which forks the lives of a training from one interpreter. The other tests
+start the command line as a user does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.checkpoint.atomic import is_temporary
+from regard.training.metrics_log import read_metrics
+
+KILLS = 20
+STEPS = 180
+SAVE_EVERY = 0.1
+SEED = 20
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+needs_signals = pytest.mark.skipif(os.name == "nt", reason="this system sends no POSIX signals")
+
+
+@pytest.fixture(scope="module")
+def attacked(pairs_file: Path, small: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The folder with an uninterrupted run and a killed one, and what was seen of each life."""
+    folder = tmp_path_factory.mktemp("killed")
+    training = ["train", "translate", str(pairs_file), "--steps", str(STEPS), *small]
+    script = Path(__file__).with_name("killing.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), str(KILLS), str(SEED), str(SAVE_EVERY), *training],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert "failed" not in seen, seen["failed"]
+    return folder, seen
+
+
+@needs_fork
+def test_twenty_kills_change_no_bit_of_the_weights(attacked: tuple[Path, Any]) -> None:
+    folder, seen = attacked
+    assert [life["killed"] for life in seen["lives"]] == [True] * KILLS
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (folder / "killed" / name).read_bytes() == (folder / "straight" / name).read_bytes()
+
+
+@needs_fork
+def test_every_life_goes_on_from_the_last_good_checkpoint(attacked: tuple[Path, Any]) -> None:
+    _, seen = attacked
+    resumed = 0
+    for life in seen["lives"]:
+        assert life["damaged"] == []
+        assert "Traceback" not in life["said"]
+        if life["began_with"] is not None:
+            assert life["began_with"] > 0
+            assert "starting from step 0" not in life["said"]
+            assert life["checkpoint_step"] >= life["began_with"]
+        if "going on from step" in life["said"]:
+            assert f"going on from step {life['began_with']:,} (" in life["said"]
+            resumed += 1
+    assert resumed >= KILLS // 2, "too many kills came before the training went on"
+    assert f"going on from step {seen['lives'][-1]['checkpoint_step']:,} (" in seen["last"]
+
+
+@needs_fork
+def test_a_kill_loses_no_more_than_the_time_between_checkpoints(attacked: tuple[Path, Any]) -> None:
+    """A step and the writing of a checkpoint come on top of --save-every; under load both can be slow."""
+    _, seen = attacked
+    for life in seen["lives"]:
+        lost = life["last_seconds"] - life["checkpoint_seconds"]
+        assert lost <= SAVE_EVERY + 2 * life["slowest_step"] + 0.02, life
+    assert any(life["last_step"] > life["checkpoint_step"] for life in seen["lives"]), "no kill came between two saves"
+
+
+@needs_fork
+def test_metrics_are_those_of_the_uninterrupted_run_without_a_step_twice(attacked: tuple[Path, Any]) -> None:
+    folder, _ = attacked
+    clocks = ("seconds", "tokens_per_second")
+    killed, straight = (
+        [{name: value for name, value in row.items() if name not in clocks} for row in read_metrics(folder / run)]
+        for run in ("killed", "straight")
+    )
+    assert [row["step"] for row in killed] == list(range(1, STEPS + 1))
+    assert killed == straight
+
+
+@needs_fork
+def test_nothing_temporary_is_left_after_twenty_kills(attacked: tuple[Path, Any]) -> None:
+    folder, _ = attacked
+    assert [path for path in (folder / "killed").rglob("*") if is_temporary(path.name)] == []
+
+
+# --- The command line as a user starts it ---------------------------------------------------------------------
+
+
+def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not any(row["step"] >= step for row in read_metrics(run)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the training does not come forward"
+        time.sleep(0.01)
+
+
+@needs_signals
+def test_a_process_that_is_killed_and_one_that_gets_ctrl_c_end_as_the_uninterrupted_one(
+    attacked: tuple[Path, Any], pairs_file: Path, small: list[str], start: Start, tmp_path: Path
+) -> None:
+    """Each process is started, stopped and resumed; the weights are those of the run in the other interpreter."""
+    training = ["train", "translate", pairs_file, "--steps", STEPS, *small]
+    ends = {"killed": signal.SIGKILL, "interrupted": signal.SIGINT}
+    said = {}
+    for name, number in ends.items():
+        run = tmp_path / name
+        process = start(*training, "--out", run, "--save-every", SAVE_EVERY if name == "killed" else 60)
+        wait_for_step(run, 20, process)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        said[name] = (process.returncode, out, err)
+    assert said["killed"][0] == -signal.SIGKILL
+    code, out, err = said["interrupted"]
+    assert code == 130
+    assert out == ""
+    assert "stopped by Ctrl-C after step" in err
+    assert "is saved. Go on with: --out" in err
+    assert "--resume" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "interrupted" / "model.safetensors").exists()
+    stopped_at = max(row["step"] for row in read_metrics(tmp_path / "interrupted"))
+    for name in ends:
+        run = tmp_path / name
+        process = start(*training, "--out", run, "--resume")
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        assert "going on from step" in err
+        assert f"model: {run}" in out
+        assert [row["step"] for row in read_metrics(run)] == list(range(1, STEPS + 1))
+        straight = attacked[0] / "straight"
+        assert (run / "model.safetensors").read_bytes() == (straight / "model.safetensors").read_bytes()
+        if name == "interrupted":
+            assert f"going on from step {stopped_at:,} (" in err, "Ctrl-C must lose no step"
