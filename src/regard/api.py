@@ -79,15 +79,33 @@ def look(model: Translator, text: str, *, target: str | None = None) -> View:
     return attention_view(maps, title=text, note=f"→ {output}", initial=last)
 
 
-def evaluate(model: Translator, data: PathLike | Sequence[PathLike], **search: Any) -> list[Score]:
-    """BLEU and chrF of a translator on a file of pairs, with their signatures."""
+def evaluate(
+    model: Translator,
+    data: PathLike | Sequence[PathLike],
+    *,
+    columns: tuple[str, str] | None = None,
+    reverse: bool = False,
+    skip_bad_rows: bool = False,
+    progress: bool = False,
+    **search: Any,
+) -> list[Score]:
+    """BLEU and chrF of a translator on pairs from files, read as `train` reads them, with their signatures.
+
+    With `progress`, rows that are left out are listed on stderr.
+    """
     from regard.data.pairs import read_pairs
     from regard.metrics.translation import bleu, chrf
 
     paths = _paths(data)
     if not paths:
         raise UsageError("evaluate needs a file of pairs.")
-    pairs = read_pairs(paths).pairs
+    reading = read_pairs(paths, columns=columns, skip_bad_rows=skip_bad_rows)
+    if progress and reading.bad:
+        from regard.training.progress import Lines
+        from regard.training.runs import skipped_rows
+
+        Lines().say("\n".join(skipped_rows(reading.bad)))
+    pairs = [pair.reversed() for pair in reading.pairs] if reverse else reading.pairs
     outputs = [translation.text for translation in model([pair.source for pair in pairs], **search)]
     references = [pair.target for pair in pairs]
     return [bleu(outputs, references), chrf(outputs, references)]

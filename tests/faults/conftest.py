@@ -17,10 +17,9 @@ from regard.cli.main import main
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NUMBERS = range(100, 400)
-SMALL = {
-    **{"size": "tiny", "width": 24, "heads": 2, "head-width": 12, "hidden": 48, "encoder-layers": 1},
-    **{"decoder-layers": 1, "pieces": 300, "batch-tokens": 512, "log-every": 1, "warmup-steps": 10, "validations": 3},
-}
+SHAPE = {"size": "tiny", "width": 24, "heads": 2, "head-width": 12, "hidden": 48, "encoder-layers": 1}
+PACE = {"pieces": 300, "batch-tokens": 512, "log-every": 1, "warmup-steps": 10, "validations": 3}
+SMALL = {**SHAPE, "decoder-layers": 1, **PACE}
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,9 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files
+    columns: tuple[str, str] | None = None  # names of the source and target columns
+    reverse: bool = False  # translate from the second language to the first
+    skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
     length_penalty: float | None = None  # more than 1 favours longer translations
     json: bool = False  # print the scores as JSON
@@ -27,7 +30,15 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.api import evaluate, load
 
     search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
-    scores = evaluate(load(asked.model), asked.data, **{k: v for k, v in search.items() if v is not None})
+    scores = evaluate(
+        load(asked.model),
+        asked.data,
+        columns=asked.columns,
+        reverse=asked.reverse,
+        skip_bad_rows=asked.skip_bad_rows,
+        progress=True,
+        **{name: value for name, value in search.items() if value is not None},
+    )
     if asked.json:
         answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])
     else:

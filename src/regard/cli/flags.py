@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import io
 import tokenize
@@ -15,13 +16,23 @@ import tyro
 T = TypeVar("T")
 
 
-def parse(cls: type[T], arguments: Sequence[str], *, program: str, description: str = "") -> T:
-    """The arguments as an instance of `cls`; wrong ones end the program with exit code 2."""
+def parse(
+    cls: type[T],
+    arguments: Sequence[str],
+    *,
+    program: str,
+    owners: Mapping[type, str] | None = None,
+    without: Sequence[str] = (),
+) -> T:
+    """The arguments as an instance of `cls`; wrong ones end the program with exit code 2.
+
+    With `owners` the instance has the fields of these configs too (see `with_settings`).
+    """
     return tyro.cli(
-        cls,
+        with_settings(cls, owners or {}, without=without),
         args=list(arguments),
         prog=program,
-        description=description or inspect.cleandoc(cls.__doc__ or ""),
+        description=inspect.cleandoc(cls.__doc__ or ""),
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.CascadeSubcommandArgs),
     )
 
@@ -57,9 +68,15 @@ def _flag(owner: type, field: dataclasses.Field[Any], default: Any, *, hint: str
     note = tyro.conf.arg(
         help=field_comments(owner).get(field.name, ""),
         metavar=metavar,
-        help_behavior_hint=hint or (f"(default: {default})" if default not in (None, False, ()) else ""),
+        help_behavior_hint=hint or _hint(default),
     )
     return field.name, Annotated.__class_getitem__((kind, note)), dataclasses.field(default=default)  # type: ignore[attr-defined]
+
+
+def _hint(default: Any) -> str:
+    if default is dataclasses.MISSING:
+        return "(required)"
+    return f"(default: {default})" if default not in (None, False, ()) else ""
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -76,16 +93,19 @@ def _metavar(kind: Any) -> str | None:
     return {int: "N", float: "X", str: "NAME", bool: "{True,False}"}.get(kind, "PATH")
 
 
+@functools.cache
 def field_comments(owner: type) -> dict[str, str]:
-    """The comment at the end of each field's line."""
+    """The comment at the end of each field's line, or the lines of comment right above it."""
     comments: dict[str, str] = {}
     line: list[tokenize.TokenInfo] = []
+    above: list[str] = []
     for token in tokenize.generate_tokens(io.StringIO(inspect.getsource(owner)).readline):
         if token.type in (tokenize.NEWLINE, tokenize.NL):
             names = [t.string for t in line if t.type == tokenize.NAME]
-            said = [t.string for t in line if t.type == tokenize.COMMENT]
-            if names and said and len(line) > 2 and any(t.string == ":" for t in line[:6]):
-                comments[names[0]] = said[-1].lstrip("# ")
+            said = [t.string.lstrip("# ") for t in line if t.type == tokenize.COMMENT]
+            if names and len(line) > 2 and line[1].string == ":" and (said or above):
+                comments.setdefault(names[0], said[-1] if said else " ".join(above))
+            above = [*above, *said] if line and not names else []
             line = []
         elif token.type not in (tokenize.INDENT, tokenize.DEDENT):
             line.append(token)

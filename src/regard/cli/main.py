@@ -5,11 +5,12 @@ The list of verbs is written out here so that `regard --help` need not import wh
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 
-from regard.errors import RegardError, UsageError, unknown
+from regard.errors import RegardError, unknown
 
 VERBS = {  # verb: (module, what it does)
     "demo": ("demo", "train a translator on the built-in world, translate, and draw what it attended to"),
@@ -39,10 +40,15 @@ def main(argv: list[str] | None = None) -> int:
         _say("regard: stopped by Ctrl-C.")
         return 130
     except BrokenPipeError:
-        # Who read our output has gone (`regard … | head`): that is not a failure. What is left unwritten must not
-        # be flushed again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Who read our output has gone (`regard … | head`): that is not a failure.
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
+            raise
+        _discard_output()
+        _say(f"regard: the answer cannot be written: {error.strerror}. Free some space, or write it elsewhere.")
+        return 1
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
 
@@ -79,10 +85,9 @@ def _say(message: str) -> None:
     sys.stderr.flush()
 
 
-def require(condition: bool, message: str) -> None:
-    """Wrong use, unless `condition`."""
-    if not condition:
-        raise UsageError(message)
+def _discard_output() -> None:
+    """What is left unwritten must not be flushed, and fail, a second time when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main(verb: str, arguments: list[str]) -> int:
 def _translate(arguments: list[str]) -> int:
     import dataclasses
 
-    from regard.cli.flags import parse, with_settings
+    from regard.cli.flags import parse
     from regard.generation.search import SearchConfig
     from regard.models.transformer import TransformerConfig
     from regard.tasks.translate import TranslateConfig
@@ -60,8 +60,7 @@ def _translate(arguments: list[str]) -> int:
     usual, by_size = "(usually {})", "(by --size and --recipe)"
     owners = {TrainingConfig: usual, TranslateConfig: usual, TransformerConfig: by_size, SearchConfig: usual}
     hidden = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
-    flags = with_settings(Translate, owners, without=hidden)
-    asked = parse(flags, arguments, program="regard train translate")
+    asked = parse(Translate, arguments, program="regard train translate", owners=owners, without=hidden)
     if asked.out is None:
         raise UsageError("--out is missing: name the folder to write, for example --out runs/mine.")
     own = {field.name for field in dataclasses.fields(Translate)}

@@ -13,12 +13,13 @@ import tyro
 
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.tasks.translate import Translation
 
 LINES = 256  # read from stdin before they are translated together
+STDIN = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class Arguments:
     """Translate a text, or each line of stdin to a line of stdout."""
 
     model: tyro.conf.Positional[Path]  # a model folder
-    text: tyro.conf.Positional[str | None] = None  # what to translate; without it, lines are read from stdin
+    text: tyro.conf.Positional[str] = STDIN  # what to translate; without it, or for -, lines are read from stdin
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
     length_penalty: float | None = None  # more than 1 favours longer translations
     n_best: int = 1  # print so many translations of each sentence, with their scores
@@ -40,16 +41,16 @@ def main(verb: str, arguments: list[str]) -> int:
 
     translator = load(asked.model)
     if asked.stream:
-        if asked.json or asked.n_best > 1:
-            raise UsageError("--stream writes one greedy translation as text; leave out --json and --n-best.")
+        if asked.json or asked.n_best != 1 or asked.beams not in (None, 1):
+            raise UsageError("--stream writes one greedy translation as text; leave out --json, --n-best and --beams.")
         for line in _lines(asked.text):
             for piece in translator.stream(line):
-                sys.stdout.write(piece)
+                sys.stdout.write(_one_line(piece))
                 sys.stdout.flush()
             sys.stdout.write("\n")
         return 0
     search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
-    if asked.n_best > 1:
+    if asked.n_best != 1:
         search["n_best"] = asked.n_best
         search["beams"] = asked.beams if asked.beams is not None else max(asked.n_best, translator.search.beams)
     given = {name: value for name, value in search.items() if value is not None}
@@ -70,24 +71,38 @@ def _print(source: str, translation: Translation, asked: Arguments) -> None:
         answer_json({**best, "alternatives": values[1:]} if asked.n_best > 1 else best)
     elif asked.n_best > 1:
         for one in found:
-            answer(f"{one.score:.4f}\t{one.text}")
+            answer(f"{one.score:.4f}\t{_one_line(one.text)}")
     else:
-        answer(translation.text)
+        answer(_one_line(translation.text))
 
 
-def _lines(text: str | None) -> Iterator[str]:
-    if text is not None:
-        yield text
+def _one_line(text: str) -> str:
+    """A model may write a line break; a filter that answers each line with one line may not."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _lines(text: str) -> Iterator[str]:
+    if text != STDIN:
+        yield _checked(text, "the text")
         return
     for number, raw in enumerate(sys.stdin.buffer, start=1):
         try:
-            yield raw.decode("utf-8").rstrip("\r\n")
+            line = raw.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            from regard.errors import DataError
-
             raise DataError(
                 f"<stdin>:{number}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first."
             ) from None
+        yield _checked(line, f"<stdin>:{number}")
+
+
+def _checked(line: str, where: str) -> str:
+    from regard.data.pairs import MAX_CHARACTERS
+
+    if len(line) > MAX_CHARACTERS:
+        raise DataError(
+            f"{where}: {len(line):,} characters; the limit is {MAX_CHARACTERS:,}. Split it into sentences, one a line."
+        )
+    return line
 
 
 def _batches(lines: Iterable[str]) -> Iterator[list[str]]:

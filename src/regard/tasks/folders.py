@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
-from regard.checkpoint.folder import load_into, own_tensors, read_config, read_model, write_model
+from regard.checkpoint.folder import CONFIG, load_into, own_tensors, read_config, read_model, write_model
 from regard.config import from_dict
-from regard.errors import FolderError
+from regard.errors import FolderError, UsageError
 from regard.generation.search import SearchConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translate import (
@@ -30,11 +30,18 @@ def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
         return from_foreign(read_marian(path))
     _check_ours(path, config)
     folder = read_model(path)
-    model = Transformer(from_dict(TransformerConfig, config["model"]))
+    try:
+        shape = from_dict(TransformerConfig, config["model"])
+        search = from_dict(SearchConfig, config.get("search", {}))
+    except (UsageError, KeyError, TypeError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise FolderError(
+            f"{path / CONFIG} cannot be used: {what} Correct it, or take the folder from where it came."
+        ) from None
+    model = Transformer(shape)
     load_into(model, folder.tensors)
     vocabularies = read_vocabularies(path)
     check_fit(model, vocabularies)
-    search = from_dict(SearchConfig, config.get("search", {}))
     return Translator(model, vocabularies, search=search, start_id=config.get("start_id"))
 
 

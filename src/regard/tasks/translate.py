@@ -7,6 +7,8 @@ are BLEU and chrF. What a user holds afterwards is a `Translator`.
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, overload
@@ -60,12 +62,12 @@ class Vocabularies(NamedTuple):
     @classmethod
     def train(cls, pairs: Sequence[Pair], config: TranslateConfig) -> Vocabularies:
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        if config.separate_vocabularies:
-            sides = (
-                train_tokenizer(side, kind=config.tokenizer, vocab_size=config.pieces) for side in (sources, targets)
-            )
-            return cls(*sides)
-        both = train_tokenizer(sources + targets, kind=config.tokenizer, vocab_size=config.pieces)
+        try:
+            if config.separate_vocabularies:
+                return cls(_tokenizer(sources, config), _tokenizer(targets, config))
+            both = _tokenizer(sources + targets, config)
+        except UsageError as error:
+            raise UsageError(f"--tokenizer {config.tokenizer} with --pieces {config.pieces}: {error}") from None
         return cls(both, both)
 
     def texts(self) -> dict[str, str]:
@@ -80,6 +82,10 @@ class Vocabularies(NamedTuple):
             "vocab_size": self.target.vocab_size,
             "source_vocab_size": None if self.joint else self.source.vocab_size,
         }
+
+
+def _tokenizer(texts: Sequence[str], config: TranslateConfig) -> Tokenizer:
+    return train_tokenizer(texts, kind=config.tokenizer, vocab_size=config.pieces)
 
 
 class Batch(NamedTuple):
@@ -144,6 +150,13 @@ class TranslateTask:
         kept = [(s, t) for s, t, ok in zip(sources, targets, short, strict=True) if ok]
         return [s for s, _ in kept], [t for _, t in kept], len(pairs) - len(kept)
 
+    def examples(self) -> str:
+        """How many training examples there are, and a checksum of what the model reads of them."""
+        digest = hashlib.sha256()
+        for ids in (*self._sources, *self._targets):
+            digest.update(array("i", [len(ids), *ids]).tobytes())
+        return f"{len(self._sources):,} pairs, checksum {digest.hexdigest()[:12]}"
+
     def lengths(self) -> list[tuple[int, int]]:
         return [(len(s) + 1, len(t) + 1) for s, t in zip(self._sources, self._targets, strict=True)]
 
@@ -162,7 +175,7 @@ class TranslateTask:
         )
         return Loss(smooth, plain, len(batch.next))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def validation_loss(self) -> float:
         total, tokens = 0.0, 0
         lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(self._valid_sources, self._valid_targets, strict=True)]
@@ -250,7 +263,10 @@ class Translator:
     def stream(self, text: str, **search: Any) -> Iterator[str]:
         """The greedy translation, a piece of text at a time, as it is written."""
         config = from_dict(SearchConfig, {**to_dict(self.search), **search})
-        source, lengths = pad([self._source_ids(text)], self.vocabularies.source.pad_id)
+        ids = self._source_ids(text)
+        if len(ids) == 1:  # nothing to translate
+            return
+        source, lengths = pad([ids], self.vocabularies.source.pad_id)
         decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
         chosen = stream(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=config)
         yield from pieces(self.vocabularies.target.decode, (id_ for id_, _ in chosen))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from regard.config import from_dict
-from regard.errors import unknown
+from regard.errors import UsageError, unknown
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 from regard.training.recipes import RECIPES, translation_recipe
 
@@ -70,7 +70,9 @@ def plan(preset: str, *, vocab_size: int | None = None, recipe: str = "paper", b
         raise unknown("preset", preset, PRESETS)
     if recipe not in RECIPES:
         raise unknown("recipe", recipe, RECIPES)
-    vocabulary = vocab_size or int(str(PRESETS[preset].get("vocab_size", 8000)))
+    if batch_tokens < 1:
+        raise UsageError(f"batch_tokens must be at least 1, not {batch_tokens}.")
+    vocabulary = int(str(PRESETS[preset].get("vocab_size", 8000))) if vocab_size is None else vocab_size
     config = from_dict(TransformerConfig, {**translation_recipe(recipe, preset).model, "vocab_size": vocabulary})
     with torch.device("meta"):
         model = Transformer(config)

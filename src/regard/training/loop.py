@@ -12,7 +12,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -71,6 +71,7 @@ class Trainer:
         *,
         save_every: float = 60.0,
         progress: Progress | None = None,
+        identity: Mapping[str, Any] | None = None,  # what else must be the same when the run is resumed
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
@@ -78,6 +79,7 @@ class Trainer:
             raise UsageError("a training needs a budget: give --steps or --minutes.")
         self.task, self.config, self.run_folder = task, config, run
         self.save_every = save_every
+        self.identity = {**to_dict(config), **(identity or {})}
         self.progress = progress or Silent()
         self.plan = BatchPlan(max_tokens=config.batch_tokens, seed=config.seed, rank=rank, world_size=world_size)
         self.optimisers = make_optimisers(
@@ -239,7 +241,7 @@ class Trainer:
         tensors = {f"model/{name}": tensor for name, tensor in own_tensors(self.task.model).items()}
         tensors |= {f"optimiser/{k}": v for k, v in state_tensors(self.optimisers, self.task.model).items()}
         tensors |= {f"average/{name}": tensor for name, tensor in self.averager.tensors().items()}
-        state = {"position": to_dict(self.at), "training": to_dict(self.config)}
+        state = {"position": to_dict(self.at), "identity": self.identity}
         write_checkpoint(self.run_folder, self.at.step, tensors=tensors, state=state)
         self._saved_step = self.at.step
 
@@ -259,11 +261,14 @@ class Trainer:
         self.progress.say(f"going on from step {self.at.step:,} ({self.at.seconds:.0f} s trained)")
 
     def _check_settings(self, checkpoint: Checkpoint) -> None:
-        then, now = checkpoint.state["training"], to_dict(self.config)
+        then, now = checkpoint.state["identity"], self.identity
         budget = {"steps", "minutes"}
         changed = [f"{k} was {then.get(k)!r}, is {v!r}" for k, v in now.items() if k not in budget and then.get(k) != v]
         if changed:
-            raise UsageError(f"--resume goes on with the same settings, but {'; '.join(changed)}.")
+            raise UsageError(
+                f"--resume goes on with the same settings and data, but {'; '.join(changed)}. "
+                f"Give what the run in {self.run_folder} began with, or choose another --out."
+            )
 
     @contextlib.contextmanager
     def _finishing_the_step(self) -> Iterator[None]:

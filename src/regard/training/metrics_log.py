@@ -6,24 +6,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoint.atomic import storage_errors, write_file
+
 NAME = "metrics.jsonl"
+CHECKPOINTS_STAY = "The checkpoints of this run are intact: go on with --resume."
 
 
 class MetricsLog:
     """Appends lines; on resume, what came after the checkpoint is forgotten first."""
 
     def __init__(self, run: Path, *, last_step: int) -> None:
+        run.mkdir(parents=True, exist_ok=True)
         self.path = run / NAME
         kept = [row for row in read_metrics(run) if row["step"] <= last_step]
-        text = "".join(json.dumps(row) + "\n" for row in kept)
-        temporary = self.path.with_suffix(".jsonl.tmp")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(self.path)
-        self._file = self.path.open("a", encoding="utf-8")
+        write_file(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+        # Without a buffer nothing is left to be written, and to fail again, when the file is closed.
+        self._file = self.path.open("ab", buffering=0)
 
     def write(self, row: dict[str, Any]) -> None:
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        line = (json.dumps(row) + "\n").encode("utf-8")
+        with storage_errors(self.path, len(line), CHECKPOINTS_STAY):
+            self._file.write(line)
 
     def close(self) -> None:
         self._file.close()

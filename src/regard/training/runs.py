@@ -23,7 +23,7 @@ from regard.checkpoint.folder import own_tensors, write_model
 from regard.checkpoint.output import prepare_output
 from regard.config import from_dict, to_dict
 from regard.data.batches import split_validation
-from regard.data.pairs import Pair, read_pairs
+from regard.data.pairs import BadRow, Pair, read_pairs
 from regard.data.world.translation import sentences
 from regard.errors import DataError, UsageError, unknown
 from regard.generation.search import SearchConfig
@@ -32,7 +32,7 @@ from regard.models.transformer import TransformerConfig
 from regard.tasks.task import Sample
 from regard.tasks.translate import TranslateConfig, TranslateTask, Translator, Vocabularies, make_model
 from regard.training.choices import Choice, choose_device
-from regard.training.loop import Position, Trainer
+from regard.training.loop import InterruptedRunError, Position, Trainer
 from regard.training.progress import Progress, Silent
 from regard.training.recipes import RECIPES, translation_recipe
 from regard.training.report import write_report
@@ -41,6 +41,7 @@ from regard.training.settings import TrainingConfig
 DEFAULT_MINUTES = 10.0
 SIZES = ("tiny", "small", "base", "large", "transformer-base", "transformer-big")
 WORLD = "the built-in world"
+LISTED = 20  # bad rows that are named one by one
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,18 @@ def train_translation(
         choices.append(f"left out: {task.left_out:,} pairs longer than {task_config.max_length} pieces")
     for line in (_describe(task), *choices):
         progress.say(line)
-    trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress)
+    identity = {**to_dict(task.model.config), **to_dict(task_config), "examples": task.examples()}
+    trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress, identity=identity)
     position = trainer.run(resume=resume)
-    progress.say("translating the validation sentences to score them")
-    scores, samples = task.evaluate()
-    run = TranslationRun(task.translator(), out, position, scores, samples)
-    _write(run, task, training_config, choices, recipe=recipe, size=size)
+    try:
+        progress.say("translating the validation sentences to score them")
+        scores, samples = task.evaluate()
+        run = TranslationRun(task.translator(), out, position, scores, samples)
+        _write(run, task, training_config, choices, recipe=recipe, size=size)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"stopped by Ctrl-C after the training, which is saved. Have the model written with: --out {out} --resume"
+        ) from None
     return run
 
 
@@ -153,11 +160,11 @@ def _read(
         found = _Data(sets["train"], sets["validation"], card, (f"data: {WORLD} (no files were given)",))
     else:
         reading = read_pairs(data, columns=columns, skip_bad_rows=skip_bad_rows)
-        remarks = [f"skipped: {len(reading.bad):,} bad rows"] if reading.bad else []
-        remarks += [f"  {bad}" for bad in reading.bad[:20]]
+        remarks = skipped_rows(reading.bad)
         if validation:
-            held = read_pairs(validation, columns=columns, skip_bad_rows=skip_bad_rows).pairs
-            train = reading.pairs
+            checking = read_pairs(validation, columns=columns, skip_bad_rows=skip_bad_rows)
+            train, held = reading.pairs, checking.pairs
+            remarks += skipped_rows(checking.bad)
         else:
             if len(reading.pairs) < 2:
                 raise DataError(
@@ -175,6 +182,14 @@ def _read(
         train, held = ([pair.reversed() for pair in side] for side in (found.train, found.validation))
         found = _Data(train, held, found.card, (*found.remarks, "direction: second language → first"))
     return found
+
+
+def skipped_rows(bad: Sequence[BadRow]) -> list[str]:
+    """How many rows were left out, and which."""
+    if not bad:
+        return []
+    more = [f"  … and {len(bad) - LISTED:,} more"] if len(bad) > LISTED else []
+    return [f"skipped: {len(bad):,} bad rows", *(f"  {row}" for row in bad[:LISTED]), *more]
 
 
 def _card_data(paths: Sequence[Path], role: str, rows: int) -> tuple[CardData, ...]:
