@@ -35,7 +35,7 @@ class KVCache:
 
     def reorder(self, rows: Tensor) -> None:
         if self._keys is not None and self._values is not None:
-            self._keys, self._values = self._keys[rows], self._values[rows]
+            self._keys, self._values = self._keys.index_select(0, rows), self._values.index_select(0, rows)
 
     def _room(self, old: Tensor | None, new: Tensor, end: int) -> Tensor:
         """`old` with room for `end` positions; grows by doubling, so that copying stays cheap."""

@@ -16,7 +16,12 @@ SLICE = 512  # rows of hidden states at a time: at 8,000 words a slice of logits
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """mean over rows of (1 - s) · -log p(target) + s · mean over the vocabulary of -log p."""
+    """mean over rows of (1 - s) · -log p(target) + s · mean over the vocabulary of -log p.
+
+    With e = exp(logits - their maximum) and z its row sums, softmax is e / z. The division, the targets and the
+    smoothing enter the gradients through vectors as long as a row or a column, so that e is written once and read by
+    the two products alone. The mean logit of a row is its product with the mean row of the weights.
+    """
 
     @staticmethod
     def forward(
@@ -24,35 +29,44 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         rows, vocabulary = len(hidden), len(weight)
         needs_grad = any(ctx.needs_input_grad[:3])
-        smooth = hidden.new_zeros(())
-        plain = hidden.new_zeros(())
+        miss = hidden.new_zeros(())  # sum of -log p(target)
+        spread = hidden.new_zeros(())  # sum of the mean of -log p over the vocabulary
+        mean_weight = weight.mean(dim=0)
+        mean_bias = bias.mean() if bias is not None else None
         grad_hidden = torch.empty_like(hidden) if needs_grad else None
         grad_weight = torch.zeros_like(weight) if needs_grad else None
         grad_bias = torch.zeros_like(bias) if needs_grad and bias is not None else None
         for start in range(0, rows, SLICE):
             part, target = hidden[start : start + SLICE], targets[start : start + SLICE]
             logits = F.linear(part, weight, bias)
-            log_sum = logits.logsumexp(dim=-1)
-            miss = (log_sum - logits.gather(-1, target[:, None]).squeeze(-1)).sum()
-            plain += miss
-            smooth += (1 - smoothing) * miss
-            if smoothing:
-                smooth += smoothing * (log_sum - logits.mean(dim=-1)).sum()
+            of_target = logits.gather(-1, target[:, None]).squeeze(-1)
+            top = logits.amax(dim=-1, keepdim=True)
+            e = logits.sub_(top).exp_()
+            z = e.sum(dim=-1, keepdim=True)
+            log_sum = (top + z.log()).squeeze(-1)
+            miss += (log_sum - of_target).sum()
+            mean_logit = part @ mean_weight
+            spread += (log_sum - (mean_logit if mean_bias is None else mean_logit + mean_bias)).sum()
             if grad_hidden is None or grad_weight is None:
                 continue
-            grad = logits.sub_(log_sum[:, None]).exp_()  # softmax - the smoothed target
-            if smoothing:
-                grad -= smoothing / vocabulary
-            grad[torch.arange(len(target)), target] -= 1 - smoothing
-            torch.mm(grad, weight, out=grad_hidden[start : start + SLICE])
-            grad_weight.addmm_(grad.T, part)
+            grad = torch.mm(e, weight, out=grad_hidden[start : start + SLICE])
+            grad /= z
+            grad.sub_(weight[target], alpha=1 - smoothing)
+            grad.sub_(mean_weight, alpha=smoothing)
+            grad_weight.addmm_(e.T, part / z)
             if grad_bias is not None:
-                grad_bias += grad.sum(dim=0)
+                grad_bias.addmv_(e.T, z.squeeze(-1).reciprocal())
+        if grad_weight is not None:
+            grad_weight.index_add_(0, targets, hidden, alpha=smoothing - 1)
+            grad_weight.sub_(hidden.sum(dim=0), alpha=smoothing / vocabulary)
+        if grad_bias is not None:
+            grad_bias.sub_(targets.bincount(minlength=vocabulary).to(grad_bias.dtype), alpha=1 - smoothing)
+            grad_bias -= smoothing * rows / vocabulary
         ctx.rows = rows
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
-        smooth, plain = smooth / rows, plain / rows
+        loss, plain = ((1 - smoothing) * miss + smoothing * spread) / rows, miss / rows
         ctx.mark_non_differentiable(plain)
-        return smooth, plain
+        return loss, plain
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:

@@ -22,8 +22,8 @@ BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 # A word keeps its inner apostrophes and hyphens; every other mark is a token of its own.
 _WORD_PATTERN = r"\w+(?:['’\-]\w+)*|[^\w\s]"
-# A word with the space before it; letters, numbers (three digits at most) and marks never share a piece.
-_PIECE_PATTERN = r"▁?(?:[\p{L}\p{M}]+|\p{N}{1,3}|[^\p{L}\p{M}\p{N}\s▁]+)|\s|▁"
+# A word with the space before it; letters, numbers (a digit at a time) and marks never share a piece.
+_PIECE_PATTERN = r"▁?(?:[\p{L}\p{M}]+|\p{N}|[^\p{L}\p{M}\p{N}\s▁]+)|\s|▁"
 _NO_SPACE_BEFORE = r" (?=[.,!?;:…)\]}%])"
 _NO_SPACE_AFTER = r"(?<=[(\[{]) "
 # WordPiece cuts at apostrophes and hyphens too: "don ' t" is "don't" again.

@@ -111,7 +111,7 @@ def train_translation(
         label_smoothing=training_config.label_smoothing,
         search=from_dict(SearchConfig, parts[SearchConfig]),
     )
-    choices = [str(choice) for choice in (chosen_device, _threads())] + list(pairs.remarks)
+    choices = [str(choice) for choice in (chosen_device, _threads(), keep_freed_memory())] + list(pairs.remarks)
     if task.left_out:
         choices.append(f"left out: {task.left_out:,} pairs longer than {task_config.max_length} pieces")
     for line in (_describe(task), *choices):

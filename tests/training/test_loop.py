@@ -1,0 +1,166 @@
+"""The loop on a task of ten numbers: budgets, validation, divergence, interruption, exact resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regard.checkpoint.training_state import last_good_checkpoint
+from regard.errors import DivergenceError, UsageError
+from regard.metrics.translation import Score
+from regard.tasks.task import FolderContents, Loss, Sample
+from regard.training.loop import InterruptedRunError, Trainer
+from regard.training.metrics_log import read_metrics
+from regard.training.settings import TrainingConfig
+
+
+class Line:
+    """Fit y = 3x with noise from the step's own random numbers: a task that shows whether those repeat."""
+
+    name = "line"
+    summary = ""
+    data = ()
+
+    def __init__(self, *, spoil_at: int | None = None, worse_from: int | None = None) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(1, 5), nn.Tanh(), nn.Linear(5, 1))
+        self.calls = 0
+        self.spoil_at, self.worse_from = spoil_at, worse_from
+        self.interrupt_at: int | None = None
+        self.seen: list[tuple[int, ...]] = []
+
+    def lengths(self) -> list[tuple[int, int]]:
+        return [(1, 1)] * 29
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        self.calls += 1
+        self.seen.append(tuple(indices))
+        if self.calls == self.interrupt_at:
+            os.kill(os.getpid(), signal.SIGINT)
+        x = torch.tensor([[float(i)] for i in indices]) / 29
+        value = (self.model(x + 0.1 * torch.randn_like(x)) - 3 * x).square().mean()
+        if self.calls == self.spoil_at:
+            value = value * float("nan")
+        if self.worse_from is not None and self.calls > self.worse_from:
+            value = value + 100.0
+        return Loss(value, value.detach(), len(indices))
+
+    def validation_loss(self) -> float:
+        x = torch.linspace(0, 1, 7)[:, None]
+        with torch.no_grad():
+            return float((self.model(x) - 3 * x).square().mean())
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        return [], []
+
+    def contents(self) -> FolderContents:
+        return FolderContents(config={})
+
+
+def config(**changes: object) -> TrainingConfig:
+    usual: dict[str, object] = dict(steps=23, batch_tokens=10, learning_rate=0.01, log_every=5, warmup_steps=3)
+    usual.update(changes)
+    return TrainingConfig(**usual)  # type: ignore[arg-type]
+
+
+def test_a_run_learns_and_leaves_its_metrics(tmp_path: Path) -> None:
+    task = Line()
+    before = task.validation_loss()
+    position = Trainer(task, config(steps=200), tmp_path).run()
+    assert position.step == 200
+    assert task.validation_loss() < before / 2
+    rows = read_metrics(tmp_path)
+    steps = [row["step"] for row in rows]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 200
+    assert sum("validation_loss" in row for row in rows) == 10
+    assert all({"loss", "learning_rate", "tokens_per_second", "seconds"} <= row.keys() for row in rows)
+
+
+@pytest.mark.parametrize("averaging", ["none", "exponential", "tail"])
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path, optimiser: str, averaging: str) -> None:
+    settings = config(optimiser=optimiser, averaging=averaging)
+    straight = Line()
+    Trainer(straight, settings, tmp_path / "straight").run()
+    for stop in (1, 7, 19):
+        run = tmp_path / f"stopped-{stop}"
+        stopped = Line()
+        stopped.interrupt_at = stop
+        with pytest.raises(InterruptedRunError, match="--resume"):
+            Trainer(stopped, settings, run).run()
+        checkpoint = last_good_checkpoint(run)
+        assert checkpoint is not None
+        assert checkpoint.step == stop
+        resumed = Line()
+        position = Trainer(resumed, settings, run).run(resume=True)
+        assert position.step == 23
+        assert resumed.calls == 23 - stop
+        assert stopped.seen + resumed.seen == straight.seen
+        for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_ctrl_c_in_mid_step_finishes_the_step_and_saves_it(tmp_path: Path) -> None:
+    task = Line()
+    task.interrupt_at = 4
+    with pytest.raises(InterruptedRunError) as caught:
+        Trainer(task, config(), tmp_path).run()
+    assert caught.value.exit_code == 130
+    assert task.calls == 4
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_nan_stops_with_the_last_good_weights(tmp_path: Path) -> None:
+    with pytest.raises(DivergenceError, match=r"nan at step 11.*weights of step 11 are kept.*learning rate"):
+        Trainer(Line(spoil_at=12), config(), tmp_path, save_every=1e-9).run()
+    checkpoint = last_good_checkpoint(tmp_path)
+    assert checkpoint is not None
+    assert all(tensor.isfinite().all() for tensor in checkpoint.tensors.values())
+
+
+def test_a_loss_that_runs_away_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(DivergenceError, match="rose from"):
+        Trainer(Line(worse_from=20), config(steps=500), tmp_path).run()
+
+
+def test_minutes_are_a_budget_too(tmp_path: Path) -> None:
+    position = Trainer(Line(), config(steps=None, minutes=0.01), tmp_path).run()
+    assert 0.6 <= position.seconds < 3
+    rates = [row["learning_rate"] for row in read_metrics(tmp_path)]
+    assert rates[-1] < 0.1 * max(rates)
+
+
+def test_resume_refuses_other_settings_but_takes_a_longer_budget(tmp_path: Path) -> None:
+    Trainer(Line(), config(), tmp_path).run()
+    with pytest.raises(UsageError, match=r"learning_rate was 0\.01, is 0\.5"):
+        Trainer(Line(), config(learning_rate=0.5), tmp_path).run(resume=True)
+    assert Trainer(Line(), config(steps=30), tmp_path).run(resume=True).step == 30
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(minutes=1.0), "not both"),
+        (dict(steps=0), "steps must be at least 1"),
+        (dict(steps=None, minutes=-1.0), "minutes must be more than 0"),
+        (dict(learning_rate=0.0), "learning_rate must be more than 0"),
+        (dict(batch_tokens=0), "batch_tokens must be at least 1"),
+        (dict(label_smoothing=1.0), "label_smoothing must be at least 0 and below 1"),
+        (dict(clip=-1.0), "clip must not be negative"),
+    ],
+)
+def test_bad_settings_are_named(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        config(**changes)
+
+
+def test_a_run_needs_a_budget(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="budget"):
+        Trainer(Line(), config(steps=None), tmp_path)
