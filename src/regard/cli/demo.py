@@ -8,13 +8,16 @@ from pathlib import Path
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
 
+HOME = Path("runs/demo")  # of the demo alone, so that it can be run again and again
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     """Train a translator on the built-in world, translate with it, and draw what it attended to."""
 
-    out: Path = Path("runs/demo")  # the folder to write
+    out: Path = HOME  # the folder to write
     minutes: float = 1.75  # how long to train
+    force: bool = False  # replace what an earlier run wrote to --out; an earlier demo in runs/demo always is
     json: bool = False  # print the scores and translations as JSON
 
 
@@ -25,7 +28,8 @@ def main(verb: str, arguments: list[str]) -> int:
 
     progress = for_terminal()
     try:
-        demo = run_demo(asked.out, minutes=asked.minutes, progress=progress)
+        force = asked.force or asked.out == HOME
+        demo = run_demo(asked.out, minutes=asked.minutes, force=force, progress=progress)
     finally:
         progress.close()
     pairs = list(zip(SENTENCES, (str(translation) for translation in demo.translations), strict=True))

@@ -35,7 +35,7 @@ class Demo:
     report: Path
 
 
-def run_demo(out: Path, *, minutes: float = MINUTES, force: bool = True, progress: Progress) -> Demo:
+def run_demo(out: Path, *, minutes: float = MINUTES, force: bool = False, progress: Progress) -> Demo:
     """Train on the built-in world, score it against the world's truth, and write one page about it."""
     run = train_translation(
         None, out, size="tiny", force=force, progress=progress, settings=SETTINGS | {"minutes": minutes}

@@ -33,6 +33,7 @@ from regard.tasks.task import Sample
 from regard.tasks.translate import TranslateConfig, TranslateTask, Translator, Vocabularies, make_model
 from regard.training.choices import Choice, choose_device
 from regard.training.loop import InterruptedRunError, Position, Trainer
+from regard.training.memory import keep_freed_memory
 from regard.training.progress import Progress, Silent
 from regard.training.recipes import RECIPES, translation_recipe
 from regard.training.report import write_report
@@ -97,7 +98,8 @@ def train_translation(
     task_config = from_dict(TranslateConfig, parts[TranslateConfig])
     chosen_device = choose_device(device)
     pairs = _read(data, validation, columns=columns, reverse=reverse, skip_bad_rows=skip_bad_rows)
-    prepare_output(out, resume=resume, force=force)
+    if not force:
+        prepare_output(out, resume=resume, force=False)
 
     vocabularies = Vocabularies.train(pairs.train, task_config)
     model = make_model(vocabularies, {**bundle.model, **parts[TransformerConfig]}, seed=training_config.seed)
@@ -118,6 +120,8 @@ def train_translation(
         progress.say(line)
     identity = {**to_dict(task.model.config), **to_dict(task_config), "examples": task.examples()}
     trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress, identity=identity)
+    if force:  # an earlier run goes only when nothing is left that could be wrong with this one
+        prepare_output(out, resume=resume, force=True)
     position = trainer.run(resume=resume)
     try:
         progress.say("translating the validation sentences to score them")

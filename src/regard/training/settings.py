@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from regard.errors import UsageError
+from regard.errors import UsageError, unknown
+
+Optimiser = Literal["muon", "adamw"]
+Schedule = Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root"]
+Averaging = Literal["none", "exponential", "tail"]
+_CHOICES = {"optimiser": get_args(Optimiser), "schedule": get_args(Schedule), "averaging": get_args(Averaging)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,18 +19,18 @@ class TrainingConfig:
     minutes: float | None = None  # how long to train; the schedule fits itself to it
     batch_tokens: int = 4096  # source and target tokens of a batch, padding included
     seed: int = 0  # the same seed gives the same run
-    optimiser: Literal["muon", "adamw"] = "muon"  # muon: matrices by Muon, the rest by AdamW
+    optimiser: Optimiser = "muon"  # muon: matrices by Muon, the rest by AdamW
     learning_rate: float = 0.004  # full rate of AdamW
     matrix_learning_rate: float = 0.02  # full rate of Muon
     beta1: float = 0.9  # AdamW: memory of the gradient
     beta2: float = 0.98  # AdamW: memory of its square
     epsilon: float = 1e-9  # AdamW: keeps the division finite
     weight_decay: float = 0.01  # pull of the matrices towards zero
-    schedule: Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root"] = "linear"  # after warm-up
+    schedule: Schedule = "linear"  # after warm-up
     warmup_steps: int = 100  # updates until the full rate
     label_smoothing: float = 0.1  # share of each target spread over the whole vocabulary
     clip: float = 1.0  # longest gradient; 0 switches clipping off
-    averaging: Literal["none", "exponential", "tail"] = "exponential"  # of the weights that are kept
+    averaging: Averaging = "exponential"  # of the weights that are kept
     average_decay: float = 0.998  # exponential averaging: how much of the average stays at each step
     validations: int = 10  # how often the validation loss is measured
     log_every: int = 10  # steps between lines of metrics.jsonl
@@ -37,6 +42,9 @@ class TrainingConfig:
             raise UsageError(f"steps must be at least 1, not {self.steps}.")
         if self.minutes is not None and not self.minutes > 0:
             raise UsageError(f"minutes must be more than 0, not {self.minutes}.")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise unknown(name, str(getattr(self, name)), choices)
         for name in ("batch_tokens", "log_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}.")

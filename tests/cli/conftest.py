@@ -1,0 +1,100 @@
+"""What the tests of the command line share: two small trained models and a way to run a command.
+
+The language is a toy: a number in words, translated into its digits from last to first. A model of one layer learns
+most of it in two seconds, so outputs are worth comparing. Models are trained once, through the command line itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from regard.cli.main import main
+
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+SHAPE = {"size": "tiny", "width": 32, "heads": 2, "head-width": 16, "hidden": 64, "encoder-layers": 1}
+PACE = {"pieces": 300, "batch-tokens": 2048, "validations": 3, "dropout": 0, "label-smoothing": 0, "log-every": 1}
+DEFAULT = {"steps": 150, "learning-rate": 0.01, "matrix-learning-rate": 0.05, "warmup-steps": 10}
+PAPER = {"recipe": "paper", "steps": 200, "learning-rate": 0.01, "warmup-steps": 50}
+
+
+class Said(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Trained(NamedTuple):
+    folder: Path
+    said: Said
+
+
+Run = Callable[..., Said]
+
+
+def run(*arguments: object, stdin: bytes = b"") -> Said:
+    """Run a command in this process. A bug shows as an exception, and fails the test with its traceback."""
+    out, err = io.StringIO(), io.StringIO()
+    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "stdin", given)
+        code = main([str(argument) for argument in arguments])
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def flags(*settings: dict[str, object]) -> list[str]:
+    return [word for one in settings for name, value in one.items() for word in (f"--{name}", str(value))]
+
+
+@pytest.fixture(scope="session")
+def regard() -> Run:
+    return run
+
+
+@pytest.fixture(scope="session")
+def rows() -> list[tuple[str, str]]:
+    numbers = random.Random(0).sample(range(1000, 10_000), 200)
+    return [(" ".join(WORDS[int(digit)] for digit in str(n)), " ".join(reversed(str(n)))) for n in numbers]
+
+
+@pytest.fixture(scope="session")
+def pairs_file(rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def small() -> list[str]:
+    """Flags of a training that takes a hundredth of a second a step; the number of steps is still to be given."""
+    return flags(SHAPE, {"decoder-layers": 1}, PACE)
+
+
+@pytest.fixture(scope="session")
+def trained(pairs_file: Path, small: list[str], tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = tmp_path_factory.mktemp("models") / "default"
+    said = run("train", "translate", pairs_file, "--out", folder, *small, *flags(DEFAULT))
+    assert said.code == 0, said.err
+    return Trained(folder, said)
+
+
+@pytest.fixture(scope="session")
+def model(trained: Trained) -> Path:
+    return trained.folder
+
+
+@pytest.fixture(scope="session")
+def paper_model(pairs_file: Path, small: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "paper"
+    said = run("train", "translate", pairs_file, "--out", folder, *small, *flags(PAPER))
+    assert said.code == 0, said.err
+    return folder

@@ -1,0 +1,139 @@
+"""`regard train translate`: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.training.metrics_log import read_metrics
+
+Run = Callable[..., Any]
+
+
+def test_a_training_leaves_a_model_its_card_its_curves_and_a_report(trained: Any) -> None:
+    names = {path.name for path in trained.folder.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md", "metrics.jsonl", "report.html"} <= names
+    card = (trained.folder / "README.md").read_text(encoding="utf-8")
+    assert "pairs.tsv" in card
+    assert "BLEU" in card
+    config = json.loads((trained.folder / "config.json").read_text(encoding="utf-8"))
+    assert config["model"]["width"] == 32
+    assert config["training"]["steps"] == 150
+    assert read_metrics(trained.folder)[-1]["step"] == 150
+
+
+def test_answers_are_on_stdout_and_the_way_there_on_stderr(trained: Any) -> None:
+    _, out, err = trained.said
+    assert out.count("validation BLEU ") == 1
+    assert "tok:13a" in out
+    assert f"model: {trained.folder}" in out
+    assert f"report: {trained.folder / 'report.html'}" in out
+    for line in ("device: cpu (", "threads: ", "190 training and 10 validation pairs", "validation loss", "100%"):
+        assert line in err, line
+
+
+def test_steps_and_json(regard: Run, pairs_file: Path, small: list[str], tmp_path: Path) -> None:
+    said = regard("train", "translate", pairs_file, "--out", tmp_path / "m", *small, "--steps", 3, "--json")
+    answer = json.loads(said.out)
+    assert answer["step"] == 3
+    assert answer["folder"] == str(tmp_path / "m")
+    assert [score["name"] for score in answer["scores"]] == ["BLEU", "chrF"]
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another(
+    regard: Run, pairs_file: Path, small: list[str], tmp_path: Path
+) -> None:
+    weights = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        assert regard("train", "translate", pairs_file, "--out", tmp_path / name, *small, "--steps", 3, "--seed", seed)
+        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_other_files_directions_and_vocabularies(
+    regard: Run, rows: list[tuple[str, str]], small: list[str], tmp_path: Path
+) -> None:
+    """Two line-aligned files, one of them compressed, backwards, with a vocabulary for each side."""
+    import gzip
+
+    words, digits = tmp_path / "train.en", tmp_path / "train.digits.gz"
+    words.write_text("".join(f"{source}\n" for source, _ in rows), encoding="utf-8")
+    digits.write_bytes(gzip.compress("".join(f"{target}\n" for _, target in rows).encode()))
+    held = tmp_path / "held.jsonl"
+    held.write_text("".join(json.dumps({"source": s, "target": t}) + "\n" for s, t in rows[:7]), encoding="utf-8")
+    said = regard(
+        *("train", "translate", words, digits, "--validation", held, "--out", tmp_path / "m", "--reverse", *small),
+        *("--steps", 2, "--tokenizer", "char", "--separate-vocabularies", True),
+    )
+    assert said.code == 0, said.err
+    assert "200 training and 7 validation pairs" in said.err
+    assert "direction: second language → first" in said.err
+    vocabularies = [tmp_path / "m" / f"tokenizer.{side}.json" for side in ("source", "target")]
+    assert "w" not in json.loads(vocabularies[0].read_text(encoding="utf-8"))["model"]["vocab"]
+    assert "w" in json.loads(vocabularies[1].read_text(encoding="utf-8"))["model"]["vocab"]
+    assert regard("translate", tmp_path / "m", "1 2").code == 0
+
+
+def test_an_existing_run_is_refused_resumed_or_replaced(
+    regard: Run, pairs_file: Path, small: list[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "m"
+    training = ["train", "translate", pairs_file, "--out", run, *small]
+    assert regard(*training, "--steps", 2).code == 0
+    (run / "notes.txt").write_text("mine", encoding="utf-8")
+    before = (run / "model.safetensors").read_bytes()
+    refused = regard(*training, "--steps", 2)
+    assert refused.code == 2
+    assert refused.out == ""
+    assert "--resume" in refused.err
+    assert "--force" in refused.err
+    assert (run / "model.safetensors").read_bytes() == before
+    further = regard(*training, "--steps", 4, "--resume")
+    assert further.code == 0
+    assert "going on from step 2" in further.err
+    assert [row["step"] for row in read_metrics(run)] == [1, 2, 3, 4]
+    model = (run / "model.safetensors").read_bytes()
+    assert regard(*training, "--steps", 3, "--force", "--pieces", 20).code == 2
+    assert regard(*training, "--steps", 3, "--force", "--width", 0).code == 2
+    assert (run / "model.safetensors").read_bytes() == model, "what is wrong must be known before a model goes"
+    assert regard(*training, "--steps", 3, "--force").code == 0
+    assert [row["step"] for row in read_metrics(run)] == [1, 2, 3]
+    assert (run / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--dropout", 0.3], "dropout was 0.0, is 0.3"),
+        (["--learning-rate", 0.5], "learning_rate was 0.004, is 0.5"),
+        (["--pieces", 301], "pieces was 300, is 301"),
+        (["--reverse"], "examples was '190 pairs, checksum "),
+    ],
+)
+def test_resume_goes_on_with_the_same_settings_and_data(
+    regard: Run, pairs_file: Path, small: list[str], tmp_path: Path, flags: list[object], message: str
+) -> None:
+    run = tmp_path / "m"
+    assert regard("train", "translate", pairs_file, "--out", run, *small, "--steps", 1).code == 0
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    said = regard("train", "translate", pairs_file, "--out", run, *small, "--steps", 2, "--resume", *flags)
+    assert said.code == 2
+    assert message in said.err
+    assert "choose another --out" in said.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_out_is_asked_for(regard: Run, pairs_file: Path) -> None:
+    said = regard("train", "translate", pairs_file)
+    assert said.code == 2
+    assert "--out is missing" in said.err
+
+
+def test_train_without_a_task_lists_them(regard: Run) -> None:
+    said = regard("train")
+    assert said.code == 0
+    assert "tasks: translate" in said.out
