@@ -308,7 +308,76 @@ def test_clicking_keeps_a_token_in_every_view(
     assert len(paths) <= len(SOURCE) + 1  # its own lines and its gold link
     viewer.page.locator(".unpin").click()
     viewer.settle()
-    assert details.locator("h2").inner_text() == "Token"
+    assert details.locator("h2").inner_text() == "Strongest links"
+
+
+def test_the_strongest_links_are_listed_while_nothing_is_pointed_at(
+    open_page: Callable[..., Any], saved: Path, maps: dict[str, AttentionMap]
+) -> None:
+    viewer = Viewer(open_page(saved))
+
+    def listed() -> list[tuple[str, float]]:
+        lines = viewer.page.locator(".details .link")
+        names, numbers = lines.locator(".pair").all_inner_texts(), lines.locator("b").all_inner_texts()
+        return [(name, float(number)) for name, number in zip(names, numbers, strict=True)]
+
+    def expected(matrix: npt.NDArray[Any]) -> list[tuple[str, Any]]:
+        best = np.argsort(matrix, axis=None)[::-1][:6]
+        places = [np.unravel_index(at, matrix.shape) for at in best]
+        return [
+            (f"{TARGET[row]} → {SOURCE[column]}", pytest.approx(matrix[row, column], abs=6e-5))
+            for row, column in places
+        ]
+
+    weights = maps["decoder.2.cross"].weights
+    assert listed() == expected(weights[3])
+    viewer.page.locator(".all-heads").click()
+    viewer.slide("step", 2)
+    assert listed() == expected(weights.mean(axis=0)[:2])  # rows that are not decoded yet have no links
+
+
+def test_the_mark_that_begins_a_word_is_a_dot_on_the_axes_only(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    pieces = ["▁un", "do", "▁", "·"]
+    weights = softmax(np.random.default_rng(5).normal(size=(2, 4, 4)))
+    one = AttentionMap(address="encoder.0.self", rows=pieces, columns=pieces, weights=weights)
+    viewer = Viewer(open_page(attention_view([one], title="t").save(tmp_path / "pieces.html")))
+    assert "·un asks, do is looked at" in viewer.hover(0, 1)
+    assert "▁ asks, · is looked at" in viewer.hover(2, 3)
+    assert "· begins a word" in viewer.page.locator(".legend").inner_text()
+    assert viewer.table()[:2] == (pieces, pieces)
+
+
+def test_what_has_no_effect_is_out_of_the_way(open_page: Callable[..., Any], saved: Path) -> None:
+    viewer = Viewer(open_page(saved))
+    layer = viewer.page.locator('[data-choice="layer"] input').first
+    numbers = viewer.page.locator('[data-tick="numbers"]')
+    threshold, everything = viewer.page.locator('[data-slider="threshold"]'), viewer.page.locator(".all-heads")
+    assert everything.inner_text() == "Mean of all heads"
+    viewer.choose("mode", "Lines")
+    assert everything.inner_text() == "All heads"
+    assert (layer.is_enabled(), numbers.is_visible(), threshold.is_visible()) == (True, False, True)
+    viewer.choose("mode", "Overview")
+    assert (layer.is_enabled(), numbers.is_visible(), threshold.is_visible()) == (False, False, False)
+    viewer.choose("mode", "Heat map")
+    assert (layer.is_enabled(), numbers.is_visible(), threshold.is_visible()) == (True, True, True)
+
+
+def test_lines_stand_in_the_middle_of_their_frame(open_page: Callable[..., Any], saved: Path) -> None:
+    viewer = Viewer(open_page(saved))
+    viewer.choose("mode", "Lines")
+    frame, text = viewer.page.locator(".frame").bounding_box(), viewer.export("SVG")[1]
+    width = float(ElementTree.fromstring(text).get("width", "0"))
+    starts = [float(found) for found in re.findall(r'<path d="M([\d.]+) ', text)]
+    ends = [float(found) for found in re.findall(r'<path d="[^"]* ([\d.]+) [\d.]+"', text)]
+    assert width <= frame["width"]
+    assert min(starts) == pytest.approx(width - max(ends), abs=2)
+
+
+def test_a_narrow_window_writes_every_label_smaller(open_page: Callable[..., Any], saved: Path) -> None:
+    viewer = Viewer(open_page(saved, width=360))
+    texts = ElementTree.fromstring(viewer.export("SVG")[1]).iter("{http://www.w3.org/2000/svg}text")
+    labels = [str(node.text) for node in texts if node.get("font-size") == "11"]
+    assert sorted(labels) == sorted(SOURCE + TARGET)
 
 
 def test_lines_of_the_token_pointed_at(
@@ -356,7 +425,7 @@ def test_decoding_plays_row_by_row(open_page: Callable[..., Any], saved: Path) -
 
 def test_overview_opens_the_head_that_is_clicked(open_page: Callable[..., Any], saved: Path) -> None:
     viewer = Viewer(open_page(saved))
-    viewer.choose("mode", "All heads")
+    viewer.choose("mode", "Overview")
     assert viewer.page.locator(".overview .tile").count() == 12
     viewer.page.locator('.overview-row[data-address="decoder.1.cross"] .tile').nth(2).click()
     viewer.settle()
@@ -381,7 +450,7 @@ def test_dark_scheme_is_dark(open_page: Callable[..., Any], saved: Path) -> None
 @pytest.mark.parametrize("width", [340, 700, 1600])
 def test_nothing_is_wider_than_the_window(open_page: Callable[..., Any], saved: Path, width: int) -> None:
     viewer = Viewer(open_page(saved, width=width))
-    for mode in ("Heat map", "Lines", "All heads"):
+    for mode in ("Heat map", "Lines", "Overview"):
         viewer.choose("mode", mode)
         assert viewer.page.evaluate("() => document.documentElement.scrollWidth") <= width
 
@@ -422,7 +491,7 @@ def test_one_token_and_one_head(open_page: Callable[..., Any], tmp_path: Path) -
     one = AttentionMap(address="alone", rows=["a"], columns=["b"], weights=np.ones((1, 1, 1)))
     viewer = Viewer(open_page(attention_view([one], title="t").save(tmp_path / "one.html")))
     assert last_number(viewer.hover(0, 0)) == 1
-    for mode in ("Lines", "All heads", "Heat map"):
+    for mode in ("Lines", "Overview", "Heat map"):
         viewer.choose("mode", mode)
 
 

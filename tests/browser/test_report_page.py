@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,25 @@ def test_curves_read_out_the_value_under_the_pointer(open_page: Callable[..., An
     page.mouse.move(1, 1)
     assert loss.locator(".axis-caption").text_content() == "step"
     assert loss.locator(".cursor-line").count() == 0
+
+
+def test_a_curve_alone_is_named_by_its_title(open_page: Callable[..., Any], report: Path) -> None:
+    page = open_page(report)
+    alone = page.locator('[data-chart="learning rate"]')
+    assert alone.locator(".chart-legend").inner_text().split() == ["last", "0.001"]
+    box = alone.locator("svg").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 80)
+    assert float(alone.locator(".chart-legend").inner_text()) == pytest.approx(0.0005, rel=0.2)
+
+
+def test_axes_start_at_a_round_number_that_is_written(open_page: Callable[..., Any], report: Path) -> None:
+    loss = open_page(report).locator('[data-chart="loss"]')
+    lines = [float(line.get_attribute("y1")) for line in loss.locator(".grid-line").all()]
+    lowest = max(
+        float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", str(loss.locator(".curve").first.get_attribute("d")))
+    )
+    assert "0" in loss.locator(".axis-text").all_text_contents()
+    assert max(lines) >= lowest  # no part of the curve lies below the lowest line
 
 
 def test_logarithmic_axis_is_offered_where_it_makes_sense(open_page: Callable[..., Any], report: Path) -> None:

@@ -228,3 +228,11 @@ def test_saved_numbers_are_exact_and_bear_their_tokens(tmp_path: Path, dtype: ty
 def test_weights_are_not_saved_under_other_endings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'w.pickle': use \.npy, \.csv or \.json"):
         save_weights(tmp_path / "w.pickle", a_map())
+
+
+def test_the_mark_that_begins_a_word_is_a_dot_in_the_picture() -> None:
+    pieces = ["▁un", "do", "▁", "a▁b", "·"]
+    svg = attention_view([a_map(num_columns=5, rows=pieces, columns=pieces)], title="t").svg()
+    texts = [node.text for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    assert texts.count("·un") == texts.count("do") == texts.count("▁") == texts.count("a▁b") == 2
+    assert "▁un" not in texts

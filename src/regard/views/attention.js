@@ -20,15 +20,16 @@ import {
   keyHints,
   linesLegend,
   mapLegend,
-  noPartners,
   overviewLegend,
   partnerBars,
+  strongestLinks,
+  wordMarkLegend,
 } from "./words.js";
 
 const MODES = [
   { value: "map", label: "Heat map" },
   { value: "lines", label: "Lines" },
-  { value: "overview", label: "All heads" },
+  { value: "overview", label: "Overview" },
 ];
 
 export function render(root, data, { heading = "h1" } = {}) {
@@ -178,8 +179,10 @@ class AttentionViewer {
     this.transposeTick = box("Swap axes", "transpose", (transposed) => this.change({ transposed }));
     const fixed = box("Scale from 0 to 1", "fixed", (value) => this.change({ fixed: value }));
     const numbers = box("Numbers in cells", "numbers", (value) => this.change({ numbers: value }));
-    const ticks = el("div", { class: "ticks" }, this.transposeTick.element, fixed.element, numbers.element);
-    return el("div", { class: "panel options" }, palette.element, ticks, this.threshold.element);
+    this.cellNumbers = numbers.element;
+    const ticks = el("div", { class: "ticks" }, this.transposeTick.element, fixed.element, this.cellNumbers);
+    const head = el("div", { class: "panel-head" }, el("h2", { text: "Display" }), palette.element);
+    return el("div", { class: "panel options" }, head, ticks, this.threshold.element);
   }
 
   buildExports() {
@@ -368,6 +371,10 @@ class AttentionViewer {
     this.kindChoice.set(state.map.kind);
     this.layerChoice.set(state.map.layer);
     this.modeChoice.set(state.mode);
+    // What has no effect on this view is out of the way.
+    this.layerChoice.element.disabled = state.mode === "overview";
+    this.threshold.element.hidden = state.mode === "overview";
+    this.cellNumbers.hidden = state.mode !== "map";
     this.section.dataset.address = state.map.address;
     this.section.dataset.heads = state.heads.join(",");
     this.section.dataset.mode = state.mode;
@@ -395,8 +402,6 @@ class AttentionViewer {
       const all = el("button", {
         type: "button",
         class: "all-heads",
-        text: "All heads",
-        title: "The mean of all heads in the heat map, the lines of all heads among lines",
         on: { click: () => this.change({ heads: everyHead(map) }) },
       });
       this.headsBox.replaceChildren(all, el("div", { class: "head-grid" }, ...tiles));
@@ -404,7 +409,9 @@ class AttentionViewer {
     const all = this.selection.hasAllHeads();
     const single = !all || mode === "lines" || map.heads === 1; // the mean of all belongs to no single tile
     this.headsBox.querySelectorAll(".tile").forEach((tile, head) => press(tile, single && heads.includes(head)));
-    press(this.headsBox.querySelector(".all-heads"), all);
+    const button = this.headsBox.querySelector(".all-heads");
+    button.textContent = mode === "lines" ? "All heads" : "Mean of all heads";
+    press(button, all);
   }
 
   /** Every head of every layer of this kind, a row per layer, the deepest layer last. */
@@ -420,7 +427,7 @@ class AttentionViewer {
         const layer = await this.store.get(map);
         if (turn !== this.turn) return; // half a table keeps no key, so the next visit starts again
         const tiles = everyHead(map).map((head) => headTile(layer, head, 96, look, () => this.open(map, head)));
-        const label = el("b", { text: String(map.layer), title: map.address });
+        const label = el("b", { text: `Layer ${map.layer}`, title: map.address });
         table.append(el("div", { class: "overview-row", data: { address: map.address } }, label, ...tiles));
         await new Promise((resume) => requestAnimationFrame(resume)); // let the page breathe between layers
         if (turn !== this.turn) return;
@@ -452,6 +459,7 @@ class AttentionViewer {
     const ofLines = ({ lines, found }) => linesLegend(lines.length, found);
     const parts = mode === "lines" ? ofLines(this.selection.lines()) : ofMap();
     if (map.gold && this.data.gold.length) parts.push(goldLegend());
+    if (this.selection.hasWordMarks()) parts.push(wordMarkLegend());
     this.legend.replaceChildren(...parts);
   }
 
@@ -523,7 +531,7 @@ class AttentionViewer {
     const { selection } = this;
     const at = selection.inFocus();
     const release = this.state.pin ? () => this.change({ pin: null }) : null;
-    const parts = at ? partnerBars(at.axis, selection.nameOf(at), selection.ranked(at), release) : noPartners();
+    const parts = at ? partnerBars(at.axis, selection.nameOf(at), selection.ranked(at), release) : strongestLinks(selection.strongest());
     this.details.replaceChildren(...parts);
   }
 }

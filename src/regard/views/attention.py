@@ -273,7 +273,7 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
     every = max(1, int(np.ceil(13 / cell)))  # labels thin out before they touch
     font = min(13.0, max(9.0, cell * 0.62)) if every == 1 else 11.0
     margin = 24
-    row_labels, column_labels = [shown(token) for token in one.rows], [shown(token) for token in one.columns]
+    row_labels, column_labels = [_label(token) for token in one.rows], [_label(token) for token in one.columns]
     left = margin + 18 + max(text_width(label, font) for label in row_labels[::every]) + 10
     reach = max(text_width(label, font) for label in column_labels[::every]) * 0.71  # at 45 degrees
     top = margin + 54 + 22 + reach + 12
@@ -320,6 +320,11 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
         )
     _draw_legend(picture, left, top + rows * cell + 24, table, scale, with_gold=bool(gold))
     return picture
+
+
+def _label(token: str) -> str:
+    """A token on an axis: the loud mark that begins a word in many vocabularies becomes a light dot."""
+    return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith("▁") else token)
 
 
 def _draw_legend(

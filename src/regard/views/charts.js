@@ -101,7 +101,8 @@ function draw(drawing, legend, series, state) {
     const found = near === null ? one.points.findLast(([, value]) => value !== null) : closest(one.points, near);
     if (near !== null && found) spot(found, at);
     const value = el("b", { text: found ? short(found[1]) : "none" });
-    return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${one.name} `, value);
+    const name = series.length > 1 ? one.name : near === null ? "last" : ""; // the title names the only one
+    return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${name} `, value);
   });
   const caption = near === null ? "step" : `step ${near.toLocaleString("en")}`;
   write(box.right, box.bottom + 34, "end", caption, "axis-caption");
@@ -140,27 +141,33 @@ function smoothed(points) {
   });
 }
 
-/** Numbers to places on the screen, and round numbers to label. */
+/** Numbers to places on the screen, and round numbers to label; an even scale starts at one of them. */
 function scale(values, from, to, log) {
   let [low, high] = ends(values);
   if (low === high) {
     const spread = Math.abs(low) / 2 || 0.5;
     [low, high] = [low - spread, high + spread];
   }
+  const step = roundStep(low, high, Math.abs(to - from) > 330 ? 6 : 4);
+  if (!log) low = Math.floor(low / step + 1e-9) * step;
   const turn = log ? Math.log10 : (value) => value;
   const [start, end] = [turn(low), turn(high)];
   const place = (value) => from + ((turn(value) - start) / (end - start)) * (to - from);
-  return { place, ticks: log ? logTicks(low, high) : evenTicks(low, high, Math.abs(to - from) > 330 ? 6 : 4) };
+  return { place, ticks: log ? logTicks(low, high) : evenTicks(low, high, step) };
 }
 
 function ends(values) {
   return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 }
 
-function evenTicks(low, high, about) {
+/** A round number that fits about `about` times between `low` and `high`. */
+function roundStep(low, high, about) {
   const rough = (high - low) / about;
   const unit = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * unit).find((size) => size >= rough * 0.999);
+  return [1, 2, 5, 10].map((factor) => factor * unit).find((size) => size >= rough * 0.999);
+}
+
+function evenTicks(low, high, step) {
   const ticks = [];
   for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) {
     ticks.push(Number((index * step).toPrecision(12)));
@@ -176,7 +183,7 @@ function logTicks(low, high) {
   const inside = ticks.filter((value) => value >= low * 0.999 && value <= high * 1.001);
   const whole = inside.filter((value) => Number.isInteger(Math.round(Math.log10(value) * 1e9) / 1e9));
   if (inside.length > 8) return whole;
-  return inside.length >= 2 ? inside : evenTicks(low, high, 4);
+  return inside.length >= 2 ? inside : evenTicks(low, high, roundStep(low, high, 4));
 }
 
 /** The step whose place on the screen is nearest to the pointer. */

@@ -11,15 +11,23 @@ import { isLight, levelOf, paintedImage } from "./palette.js";
 
 const AXIS = 20; // room for the names of the axes
 const LARGEST_CELL = 44;
+const LABEL = { size: 13, down: 15, across: 17 }; // and the cells it needs: slanted ones need more room
+const SMALL_LABEL = { size: 11, down: 12, across: 13 };
 const TILE_CELL = 8; // from this size on, cells are tiles of their own; below, pixels of one image
 const DRAWN_ONE_BY_ONE = 12_000;
 
 export const heatMap = { layout, paint, hit };
 
 function layout(picture, space, zoom) {
+  const usual = layoutAt(LABEL, picture, space, zoom);
+  // Where every second label would go, smaller ones may all fit.
+  const smaller = usual.every.across > 1 ? layoutAt(SMALL_LABEL, picture, space, zoom) : usual;
+  return smaller.every.across === 1 ? smaller : usual;
+}
+
+function layoutAt({ size, ...needs }, picture, space, zoom) {
   const { down, across } = picture;
   const longest = Math.max(48, Math.min(150, space.width * 0.24));
-  const size = 13;
   const downLabels = down.tokens.map((token) => fitText(token, size, longest));
   const acrossLabels = across.tokens.map((token) => fitText(token, size, longest));
   const left = AXIS + Math.max(...downLabels.map((label) => textWidth(label, size))) + 14;
@@ -40,7 +48,7 @@ function layout(picture, space, zoom) {
     size,
     downLabels,
     acrossLabels,
-    every: { down: Math.ceil(15 / cell), across: Math.ceil(17 / cell) }, // slanted labels need more room
+    every: { down: Math.ceil(needs.down / cell), across: Math.ceil(needs.across / cell) },
     gap: cell >= 16 ? 2 : cell >= TILE_CELL ? 1 : 0,
     width: left + Math.max(across.tokens.length * cell + 8, slanted),
     height: top + down.tokens.length * cell + 8,

@@ -8,6 +8,7 @@
 import { fitText, textWidth } from "./pens.js";
 
 const HEADER = 34;
+const FAINTEST_SHARE = 0.06; // of the strongest; below it a stripe is a stain beside the text
 
 export const headLines = { layout, paint, hit };
 
@@ -34,7 +35,7 @@ function layout(picture, space, zoom) {
     leftEdge: start + leftWidth,
     rightEdge: start + leftWidth + between,
     top: HEADER,
-    width: start + leftWidth + between + rightWidth,
+    width: start * 2 + leftWidth + between + rightWidth,
     height: HEADER + count * pitch + 10,
   };
 }
@@ -96,10 +97,12 @@ function paintShares(pen, picture, geometry, middle, shift) {
   const stripe = ((active.axis === "down" ? geometry.rightWidth : geometry.leftWidth) - 4) / heads.length;
   for (const line of picture.lines) {
     if (!concerns(active, line) || line.down >= picture.down.visible || line.across >= picture.across.visible) continue;
+    const strength = Math.min(1, line.weight / maximum);
+    if (strength < FAINTEST_SHARE) continue;
     const index = active.axis === "down" ? line.across : line.down;
     const x = otherX + heads.indexOf(line.head) * stripe;
-    const alpha = Math.min(1, line.weight / maximum) * 0.45;
-    pen.rect(x, middle(index) - height / 2, stripe, height, { fill: picture.colourOf(line.head), alpha });
+    const look = { fill: picture.colourOf(line.head), alpha: strength * 0.45 };
+    pen.rect(x, middle(index) - height / 2, stripe, height, look);
   }
 }
 

@@ -12,13 +12,18 @@ import { transpose } from "./tiles.js";
 import { weightText } from "./words.js";
 
 const MOST_LINES = 6000;
-const LISTED = 7;
+const LISTED = 7; // partners of one token
+const PAIRS = 6; // links of a whole map
+
+// Many vocabularies begin a word with "▁", which is as loud as a letter; on an axis a light dot does.
+const PIECE_MARK = "▁";
+const WORD_MARK = "·";
 
 export class Selection {
   constructor(data) {
     this.data = data;
     this.kinds = groupByKind(data.maps);
-    this.labels = data.axes.map((tokens) => tokens.map(shown));
+    this.labels = data.axes.map((tokens) => tokens.map(labelOf));
     this.layer = null; // the weights of state.map, once they are unpacked
     const first = data.maps.find((map) => map.address === data.initial.address);
     this.state = {
@@ -203,6 +208,25 @@ export class Selection {
     }));
   }
 
+  /** The strongest cells of the whole map, strongest first. */
+  strongest() {
+    const width = this.layer.columns.length;
+    const best = [];
+    for (let at = 0; at < this.visibleRows() * width; at += 1) {
+      const weight = this.mean[at];
+      if (weight > (best.length < PAIRS ? 0 : best.at(-1).weight)) {
+        best.splice(best.findLastIndex((one) => one.weight >= weight) + 1, 0, { at, weight });
+        best.length = Math.min(best.length, PAIRS);
+      }
+    }
+    return best.map(({ at, weight }) => ({
+      row: this.rowLabels()[Math.floor(at / width)],
+      column: this.columnLabels()[at % width],
+      weight,
+      text: this.number(weight),
+    }));
+  }
+
   /* ---- words and files ---- */
 
   rowLabels() {
@@ -215,6 +239,11 @@ export class Selection {
 
   nameOf({ axis, index }) {
     return (axis === "row" ? this.rowLabels() : this.columnLabels())[index];
+  }
+
+  /** Whether a label on either axis begins with the dot that stands for a space. */
+  hasWordMarks() {
+    return [...this.rowLabels(), ...this.columnLabels()].some((label) => label.startsWith(WORD_MARK) && label.length > 1);
   }
 
   number(weight) {
@@ -256,6 +285,11 @@ export class Selection {
 
 export function everyHead(map) {
   return Array.from({ length: map.heads }, (_, head) => head);
+}
+
+function labelOf(token) {
+  const begins = token.startsWith(PIECE_MARK) && token.length > 1;
+  return shown(begins ? WORD_MARK + token.slice(1) : token);
 }
 
 function groupByKind(maps) {

@@ -45,7 +45,7 @@ export class Stage {
     const width = this.element.clientWidth;
     if (!this.drawing || width < 60) return;
     this.knownWidth = width;
-    const tallest = Math.max(340, Math.min(820, globalThis.innerHeight * 0.74));
+    const tallest = Math.max(340, Math.min(820, globalThis.innerHeight * 0.66));
     const geometry = this.drawing.layout(this.picture, { width, height: tallest }, this.zoom);
     this.geometry = geometry;
     // Where cells lie, for anyone who steers the page from outside.

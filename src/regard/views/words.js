@@ -27,23 +27,25 @@ export function partnerBars(axis, name, partners, onRelease) {
   const release = onRelease ? el("button", { type: "button", class: "unpin", text: "release" }) : null;
   release?.addEventListener("click", onRelease);
   const bars = partners.map((partner) => {
-    const bar = el("i", { style: { width: `${Math.min(100, partner.weight * 100)}%` } });
-    const track = el("span", { class: "track" }, bar);
-    return el("li", {}, el("bdi", { text: partner.name }), track, el("b", { text: partner.text }));
+    return el("li", {}, el("bdi", { text: partner.name }), track(partner.weight), el("b", { text: partner.text }));
   });
   const verb = el("span", { text: axis === "row" ? " looks at" : " is looked at by" });
   return [el("h2", {}, token(name), verb, release), el("ol", { class: "bars" }, ...bars)];
 }
 
-/** What stands in place of the bars while nothing is pointed at. */
-export function noPartners() {
+/** What stands in place of a token's partners while none is pointed at: the strongest links of the map. */
+export function strongestLinks(links) {
+  const bars = links.map((link) => {
+    const names = el("span", { class: "pair" }, el("bdi", { text: link.row }), " → ", el("bdi", { text: link.column }));
+    return el("li", { class: "link" }, names, track(link.weight), el("b", { text: link.text }));
+  });
   const hint = "Point at a token or a cell to see what it looks at; click to keep it.";
-  return [el("h2", { text: "Token" }), el("p", { class: "quiet", text: hint })];
+  return [el("h2", { text: "Strongest links" }), el("ol", { class: "bars" }, ...bars), el("p", { class: "quiet", text: hint })];
 }
 
 export function mapLegend(gradient, maximum, isGrey) {
   const bar = el("i", { class: "ramp", style: { background: gradient } });
-  const marks = [0, maximum / 2, maximum].map((weight) => el("span", { text: String(Number(weight.toPrecision(3))) }));
+  const marks = [0, maximum / 2, maximum].map((weight) => el("span", { text: String(Number(weight.toPrecision(2))) }));
   return [el("div", { class: "scale" }, bar, ...marks), remark(isGrey ? "weight (white = high)" : "weight")];
 }
 
@@ -57,12 +59,16 @@ export function linesLegend(drawn, found) {
 }
 
 export function overviewLegend(isFixed) {
-  const scale = isFixed ? "" : ", each on its own scale";
-  return [remark(`a row per layer, a tile per head${scale}; click one to open it`)];
+  const scale = isFixed ? "every head from 0 to 1" : "each head on its own scale";
+  return [remark(`${scale}; click one to open it`)];
 }
 
 export function goldLegend() {
   return el("span", { class: "legend-text" }, el("i", { class: "gold-mark" }), "gold alignment");
+}
+
+export function wordMarkLegend() {
+  return remark("· begins a word");
 }
 
 export function keyHints() {
@@ -80,6 +86,11 @@ export function keyHints() {
 
 function remark(text) {
   return el("span", { class: "legend-text", text });
+}
+
+/** A bar as long as its weight, from 0 to 1. */
+function track(weight) {
+  return el("span", { class: "track" }, el("i", { style: { width: `${Math.min(100, weight * 100)}%` } }));
 }
 
 function token(text) {
