@@ -56,6 +56,7 @@ def word_spans(text: str) -> list[Span]:
 
 
 def plain_pair(source: str, target: str) -> AlignedPair:
+    source, target = source.strip(), target.strip()
     return AlignedPair(source, target, word_spans(source), word_spans(target))
 
 

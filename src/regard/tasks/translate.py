@@ -308,7 +308,8 @@ class Translator:
     def _source_ids(self, text: str) -> list[int]:
         if not isinstance(text, str):
             raise UsageError(f"a text to translate must be a str, not {type(text).__name__}.")
-        return [*self.vocabularies.source.encode(text), self.vocabularies.source.end_id]
+        # Training drops white space around a sentence, so the model has never seen any.
+        return [*self.vocabularies.source.encode(text.strip()), self.vocabularies.source.end_id]
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         target = self.vocabularies.target

@@ -1,0 +1,79 @@
+"""`regard export` and `regard import`: to transformers and back, and what cannot go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard as library
+
+Run = Callable[..., Any]
+TEXTS = ["seven one four two", "nine nine zero three", "five"]
+
+
+@pytest.fixture(scope="module")
+def marian(regard: Run, paper_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("marian") / "m"
+    said = regard("export", paper_model, "--to", "transformers", "--out", folder)
+    assert said.code == 0, said.err
+    assert str(folder) in said.out
+    assert "MarianMTModel" in said.out
+    return folder
+
+
+def test_transformers_gives_the_same_logits_and_texts(marian: Path, paper_model: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.MarianMTModel.from_pretrained(marian).eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(marian)
+    ours = library.load(paper_model)
+    for text in TEXTS:
+        mine = ours(text, beams=1)
+        source = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            written = theirs.generate(**source, num_beams=1, do_sample=False, max_new_tokens=30)
+            logits = theirs(**source, decoder_input_ids=written[:, :-1]).logits
+        assert tokenizer.decode(written[0], skip_special_tokens=True) == mine.text
+        # The ids may be numbered differently there, so what is compared is the probability of each piece.
+        log_probs = logits.log_softmax(-1)[0].gather(1, written[0, 1:, None]).flatten()
+        torch.testing.assert_close(log_probs, torch.tensor(mine.log_probs), atol=1e-4, rtol=0)
+
+
+def test_there_and_back_again(regard: Run, marian: Path, paper_model: Path, tmp_path: Path) -> None:
+    back = tmp_path / "back"
+    said = regard("import", marian, "--out", back, "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["folder"] == str(back)
+    ours, again = library.load(paper_model), library.load(back)
+    for text in TEXTS:
+        before, after = ours(text, beams=3), again(text, beams=3)
+        assert after.text == before.text
+        assert after.score == pytest.approx(before.score, abs=1e-5)
+    assert library.load(marian)(TEXTS[0]).text == again(TEXTS[0]).text, "a Marian folder is read as it is, too"
+    refused = regard("import", marian, "--out", back)
+    assert refused.code == 2
+    assert "--force" in refused.err
+    assert regard("import", marian, "--out", back, "--force").code == 0
+
+
+def test_what_transformers_has_no_class_for_is_refused_by_name(regard: Run, model: Path, tmp_path: Path) -> None:
+    said = regard("export", model, "--to", "transformers", "--out", tmp_path / "m")
+    assert said.code != 0
+    assert said.out == ""
+    for setting in ("positions", "norm_placement", "final_norm", "activation", "--recipe paper"):
+        assert setting in said.err, said.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_only_foreign_folders_are_imported(regard: Run, model: Path, tmp_path: Path) -> None:
+    said = regard("import", model, "--out", tmp_path / "m")
+    assert said.code == 1
+    assert "marian" in said.err
+    assert not (tmp_path / "m").exists()
+    unknown = regard("export", model, "--to", "tensorflow", "--out", tmp_path / "m")
+    assert unknown.code == 2
+    assert "transformers" in unknown.err

@@ -1,0 +1,138 @@
+"""`regard look` and `regard tokens`: pages, pictures and numbers."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard as library
+
+Run = Callable[..., Any]
+TEXT = "seven one four two"
+
+
+def test_a_page_is_written_and_not_overwritten_without_force(regard: Run, model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "deep" / "look.html"
+    said = regard("look", model, TEXT, "--out", page)
+    assert said == (0, f"{page}\n", "")
+    html = page.read_text(encoding="utf-8")
+    assert TEXT in html
+    assert "decoder.0.cross" in html
+    page.write_text("mine", encoding="utf-8")
+    refused = regard("look", model, TEXT, "--out", page)
+    assert refused.code == 2
+    assert "--force" in refused.err
+    assert page.read_text(encoding="utf-8") == "mine"
+    assert regard("look", model, TEXT, "--out", page, "--force").code == 0
+    assert page.read_text(encoding="utf-8") == html
+
+
+def test_a_picture(regard: Run, model: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "look.svg"
+    assert regard("look", model, TEXT, "--out", picture).code == 0
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_json_holds_weights_whose_rows_sum_to_one(
+    regard: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = json.loads(regard("look", model, TEXT, "--json").out)
+    assert list(tmp_path.iterdir()) == [], "numbers were asked for, not a page"
+    assert answer["target"] == library.load(model)(TEXT).text
+    addresses = [one["address"] for one in answer["attention"]]
+    assert addresses == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
+    for one in answer["attention"]:
+        assert len(one["weights"]) == 2, "one matrix a head"
+        for head in one["weights"]:
+            assert len(head) == len(one["rows"])
+            for row in head:
+                assert len(row) == len(one["columns"])
+                assert sum(row) == pytest.approx(1, abs=1e-5)
+    causal = answer["attention"][1]["weights"][0]
+    assert all(value == 0 for i, row in enumerate(causal) for value in row[i + 1 :])
+
+
+def test_another_translation_can_be_looked_at(regard: Run, model: Path, tmp_path: Path) -> None:
+    answer = json.loads(regard("look", model, TEXT, "--target", "9 9", "--json").out)
+    assert answer["target"] == "9 9"
+    assert answer["attention"][-1]["rows"][-2:] == ["▁9", "▁9"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["", "--json"], "no text to look at"), ([TEXT, "--out", "look.pdf"], ".html, .svg, .png")],
+)
+def test_wrong_use(
+    regard: Run,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = regard("look", model, *arguments)
+    assert said.code == 2
+    assert message in said.err
+    assert said.out == ""
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [TEXT, "seventeen  sevens!", "naïve café 東京 🙂", "x"])
+def test_pieces_put_together_are_the_text(regard: Run, model: Path, text: str) -> None:
+    answer = json.loads(regard("tokens", model, text, "--json").out)
+    pieces = answer["pieces"]
+    assert "".join(piece["text"] for piece in pieces) == text
+    assert [text[piece["start"] : piece["end"]] for piece in pieces] == [piece["text"] for piece in pieces]
+    tokenizer = library.load(model).vocabularies.source
+    assert [piece["id"] for piece in pieces] == tokenizer.encode(text)
+
+
+def test_ids_and_merges_are_shown(regard: Run, model: Path) -> None:
+    said = regard("tokens", model, "seven")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0] == "seven"
+    tokenizer = library.load(model).vocabularies.source
+    ids = tokenizer.encode("seven")
+    gap = lines.index("")
+    assert [line.split() for line in lines[1:gap]] == [
+        [str(i), token] for i, token in zip(ids, tokenizer.tokens(ids), strict=True)
+    ]
+    steps = [line.split() for line in lines[gap + 1 :]]
+    assert steps[0] == ["▁", *"seven"], "merging begins with single characters"
+    assert steps[-1] == tokenizer.tokens(ids)
+    assert [len(step) for step in steps] == list(range(6, len(ids) - 1, -1)), "one merge a line"
+
+
+def test_a_page_of_tokens(regard: Run, model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "tokens.html"
+    assert regard("tokens", model, TEXT, "--out", page).code == 0
+    assert "seven" in page.read_text(encoding="utf-8")
+    refused = regard("tokens", model, TEXT, "--out", page)
+    assert refused.code == 2
+    assert "--force" in refused.err
+    assert regard("tokens", model, TEXT, "--out", page, "--force").code == 0
+
+
+def test_the_two_sides_have_their_own_pieces_where_vocabularies_are_separate(
+    regard: Run, pairs_file: Path, small: list[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "m"
+    sides = ["--tokenizer", "word", "--separate-vocabularies", "True"]
+    assert regard("train", "translate", pairs_file, "--out", run, *small, "--steps", 1, *sides).code == 0
+    source, target = (
+        json.loads(regard("tokens", run, "seven 7", "--side", side, "--json").out) for side in ("source", "target")
+    )
+    assert [piece["token"] for piece in source["pieces"]] == ["seven", "<unk>"]
+    assert [piece["token"] for piece in target["pieces"]] == ["<unk>", "7"]
+    assert source["merges"] is None
+    assert regard("tokens", run, "seven").code == 0

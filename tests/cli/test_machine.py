@@ -1,0 +1,100 @@
+"""`regard plan`, `regard doctor` and `regard demo`."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard as library
+from regard.data.world import translation
+from regard.labs import world_scores
+from regard.tasks import translate
+
+Run = Callable[..., Any]
+
+
+def test_the_plan_of_the_paper(regard: Run) -> None:
+    """65 and 213 million are the paper's own numbers; the exact ones are counted by hand.
+
+    A block of the encoder: four projections of d × d and two of d × f, each with a bias, and two norms of 2 d. A block
+    of the decoder has four projections and a norm more. One matrix of 37,000 × d is all three embeddings.
+    """
+    for preset, published, d, f in (("transformer-base", 65e6, 512, 2048), ("transformer-big", 213e6, 1024, 4096)):
+        answer = json.loads(regard("plan", preset, "--json").out)
+        attention, norm = 4 * (d * d + d), 2 * d
+        encoder = attention + 2 * norm + (d * f + f) + (f * d + d)
+        assert answer["parameters"] == 6 * encoder + 6 * (encoder + attention + norm) + 37_000 * d
+        assert answer["parameters"] == pytest.approx(published, rel=0.05)
+        assert answer["weight_bytes"] == 4 * answer["parameters"]
+        assert answer["training_bytes"] == 16 * answer["parameters"]
+        assert sum(answer["by_part"].values()) == answer["parameters"]
+
+
+def test_a_plan_as_text(regard: Run) -> None:
+    said = regard("plan", "tiny", "--vocab-size", 100, "--recipe", "default")
+    assert said.code == 0
+    assert "tiny (default recipe, 100 pieces)" in said.out
+    for part in ("parameters", "weights in fp32", "training, Adam", "cache while decoding", "FLOP"):
+        assert part in said.out
+    assert "not claimed" in regard("plan", "transformer-base").out
+
+
+@pytest.mark.parametrize("arguments", [("--vocab-size", 0), ("--batch-tokens", 0)])
+def test_impossible_plans(regard: Run, arguments: tuple[str, int]) -> None:
+    said = regard("plan", "tiny", *arguments)
+    assert said.code == 2
+    assert "must be at least 1" in said.err
+
+
+def test_the_doctor_says_what_was_chosen_and_why(regard: Run) -> None:
+    findings = {finding["what"]: finding for finding in json.loads(regard("doctor", "--json").out)}
+    assert {"python", "regard", "device", "threads", "compile", "pictures", "disk"} <= set(findings)
+    assert all(finding["value"] and finding["why"] for finding in findings.values())
+    said = regard("doctor")
+    for what, finding in findings.items():
+        assert any(line.startswith(what) and finding["value"] in line for line in said.out.splitlines()) or (
+            what == "disk"
+        )
+
+
+@pytest.fixture
+def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer sentences of the same world: a model of a few steps writes endless nonsense, which is slow to score."""
+    monkeypatch.setattr(translation, "SPLIT_SIZES", dict(train=600, validation=5, test=5, compositional=5))
+    monkeypatch.setattr(world_scores, "pronoun_pairs", functools.partial(translation.pronoun_pairs, count=2))
+    monkeypatch.setattr(world_scores, "ALIGNED", 5)
+    monkeypatch.setattr(translate, "SCORED", 5)
+
+
+@pytest.mark.usefixtures("small_world")
+def test_the_demo_goes_from_nothing_to_a_report(regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = regard("demo", "--minutes", 0.05)
+    assert said.code == 0, said.err
+    for row in ("BLEU, test", "BLEU, unseen combinations", "it → il/elle", "alignment error rate"):
+        assert row in said.out
+    assert "The animal did not cross the street because it was too wide." in said.out
+    report = tmp_path / "runs" / "demo" / "report.html"
+    assert said.out.endswith(f"report  {report.relative_to(tmp_path)}\n")
+    html = report.read_text(encoding="utf-8")
+    assert "too wide" in html
+    assert "decoder.1.cross" in html
+    assert library.load(tmp_path / "runs" / "demo")("The cat sleeps.")
+
+    again = regard("demo", "--minutes", 0.001, "--json")
+    assert again.code == 0, "the demo replaces its own folder"
+    assert len(json.loads(again.out)["translations"]) == 4
+
+
+@pytest.mark.usefixtures("small_world")
+def test_the_demo_leaves_other_runs_alone(regard: Run, model: Path) -> None:
+    before = (model / "model.safetensors").read_bytes()
+    said = regard("demo", "--minutes", 0.001, "--out", model)
+    assert said.code == 2
+    assert "--force" in said.err
+    assert (model / "model.safetensors").read_bytes() == before
