@@ -33,11 +33,12 @@ def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
     try:
         shape = from_dict(TransformerConfig, config["model"])
         search = from_dict(SearchConfig, config.get("search", {}))
-    except (UsageError, KeyError, TypeError) as error:
-        what = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise FolderError(
-            f"{path / CONFIG} cannot be used: {what} Correct it, or take the folder from where it came."
-        ) from None
+    except UsageError as error:
+        raise _unusable(path, str(error)) from None
+    except KeyError as error:
+        raise _unusable(path, f"{error} is missing.") from None
+    except (TypeError, AttributeError) as error:
+        raise _unusable(path, f"a value is of the wrong type ({error}).") from None
     model = Transformer(shape)
     load_into(model, folder.tensors)
     vocabularies = read_vocabularies(path)
@@ -87,6 +88,10 @@ def from_foreign(foreign: ForeignTranslator) -> Translator:
     search = {name: foreign.generation[name] for name in known if foreign.generation.get(name) is not None}
     vocabularies = Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
     return Translator(model, vocabularies, search=SearchConfig(**search), start_id=foreign.start_id)
+
+
+def _unusable(path: Path, what: str) -> FolderError:
+    return FolderError(f"{path / CONFIG} cannot be used: {what} Correct it, or take the folder from where it came.")
 
 
 def _check_ours(path: Path, config: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ from regard.config import from_dict, to_dict
 from regard.data.batches import split_validation
 from regard.data.pairs import BadRow, Pair, read_pairs
 from regard.data.world.translation import sentences
-from regard.errors import DataError, UsageError, unknown
+from regard.errors import DataError, FolderError, UsageError, unknown
 from regard.generation.search import SearchConfig
 from regard.metrics.translation import Score
 from regard.models.transformer import TransformerConfig
@@ -132,6 +132,10 @@ def train_translation(
         raise InterruptedRunError(
             f"stopped by Ctrl-C after the training, which is saved. Have the model written with: --out {out} --resume"
         ) from None
+    except FolderError as error:
+        raise FolderError(
+            f"{error} The training is saved: have the model written with --out {out} --resume."
+        ) from error
     return run
 
 
