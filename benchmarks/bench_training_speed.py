@@ -1,7 +1,7 @@
 """Training speed: regard's translator beside a MarianMT of `transformers`, same shape, same batches.
 
-Both in fp32 with SDPA, fused AdamW, gradient clipping, dropout 0.1, eager, two threads. Printed: real (not padding)
-target tokens per second of both and their ratio, in alternating rounds, best and median.
+Both in fp32 with SDPA, fused AdamW, gradient clipping, dropout 0.1, eager, two threads, each in a process of its own as
+its users run it. Printed: real (not padding) target tokens per second of both and their ratio, in alternating rounds.
 
     python benchmarks/bench_training_speed.py [--data FOLDER] [--width 256] [--rounds 5]
 """
@@ -9,37 +9,45 @@ target tokens per second of both and their ratio, in alternating rounds, best an
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
-from common import multi30k_pairs
 from transformers import MarianConfig, MarianMTModel
 
+from common import multi30k_pairs
 from regard.data.batches import token_batches
+from regard.models.transformer import TransformerConfig
 from regard.tasks.translate import TranslateConfig, TranslateTask, Vocabularies, make_batch, make_model
+from regard.training.memory import keep_freed_memory
+from regard.training.replicas import Replicas, choose_replicas
+
+Step = Callable[[Sequence[int]], int]
 
 
-def regard_step(task: TranslateTask) -> Callable[[Sequence[int]], int]:
+def regard_step(task: TranslateTask, batch_tokens: int) -> Step:
+    keep_freed_memory()  # as `regard train` does
+    replicas = Replicas(task, choose_replicas(batch_tokens))
     optimiser = torch.optim.AdamW(task.model.parameters(), lr=1e-4, fused=True)
     task.model.train()
 
     def step(rows: Sequence[int]) -> int:
-        loss = task.loss(rows)
-        loss.train.backward()
+        done = replicas.backward(rows, seed=0)
         torch.nn.utils.clip_grad_norm_(task.model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
-        return loss.tokens
+        return done.tokens
 
     return step
 
 
-def marian_step(task: TranslateTask) -> Callable[[Sequence[int]], int]:
-    config = task.model.config
-    model = MarianMTModel(
+def marian_model(config: TransformerConfig) -> MarianMTModel:
+    """A fresh MarianMT of the same shape."""
+    return MarianMTModel(
         MarianConfig(
             vocab_size=config.vocab_size,
             d_model=config.width,
@@ -56,10 +64,15 @@ def marian_step(task: TranslateTask) -> Callable[[Sequence[int]], int]:
             scale_embedding=True,
             pad_token_id=0,
             eos_token_id=3,
+            forced_eos_token_id=None,
             decoder_start_token_id=2,
             attn_implementation="sdpa",
         )
     )
+
+
+def marian_step(task: TranslateTask) -> Step:
+    model = marian_model(task.model.config)
     model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
@@ -85,30 +98,17 @@ def marian_step(task: TranslateTask) -> Callable[[Sequence[int]], int]:
     return step
 
 
-def speed(step: Callable[[Sequence[int]], int], batches: Sequence[Sequence[int]]) -> float:
-    start = time.perf_counter()
-    tokens = sum(step(rows) for rows in batches)
-    return tokens / (time.perf_counter() - start)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None, help="a folder with Multi30k; otherwise the built-in world")
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=8)
-    asked = parser.parse_args()
+def work(kind: str, asked: argparse.Namespace, pipe: Connection) -> None:
+    """A process that trains the batches it is told to, and says how fast it was."""
     torch.set_num_threads(2)
     train, validation = multi30k_pairs(asked.data)
-    config = TranslateConfig(pieces=8000)
+    config = TranslateConfig(pieces=asked.pieces)
     vocabularies = Vocabularies.train(train, config)
     shape = dict(
         encoder_layers=asked.layers,
         decoder_layers=asked.layers,
         width=asked.width,
-        hidden=2 * asked.width,
+        hidden=asked.hidden,
         heads=4,
         head_width=asked.width // 4,
         dropout=0.1,
@@ -122,20 +122,54 @@ def main() -> None:
         label_smoothing=0.0,
     )
     batches = token_batches(task.lengths(), max_tokens=asked.batch_tokens, seed=0, epoch=0)
-    ours, theirs = regard_step(task), marian_step(task)
-    for step in (ours, theirs):
-        speed(step, batches[:2])
-    ratios, best = [], {"regard": 0.0, "MarianMT": 0.0}
-    for number in range(asked.rounds):
-        chosen = batches[2 + number * asked.batches : 2 + (number + 1) * asked.batches]
-        a, b = speed(ours, chosen), speed(theirs, chosen)
-        best = {"regard": max(best["regard"], a), "MarianMT": max(best["MarianMT"], b)}
-        ratios.append(a / b)
-        print(f"round {number + 1}: regard {a:,.0f}, MarianMT {b:,.0f} target tokens/s, ratio {a / b:.2f}", flush=True)
-    print(
-        f"best: regard {best['regard']:,.0f}, MarianMT {best['MarianMT']:,.0f}, ratio {best['regard'] / best['MarianMT']:.2f}; "
-        f"median ratio {statistics.median(ratios):.2f}"
-    )
+    step = regard_step(task, asked.batch_tokens) if kind == "regard" else marian_step(task)
+    while (turn := pipe.recv()) is not None:
+        first, last = turn
+        start = time.perf_counter()
+        tokens = sum(step(rows) for rows in batches[first:last])
+        pipe.send(tokens / (time.perf_counter() - start))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=None, help="a folder with Multi30k; otherwise the built-in world")
+    for flag, usual in (
+        ("width", 128),
+        ("hidden", 512),
+        ("layers", 3),
+        ("pieces", 6000),
+        ("batch-tokens", 8192),
+        ("rounds", 5),
+        ("batches", 5),
+    ):
+        parser.add_argument(f"--{flag}", type=int, default=usual)
+    asked = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    pipes, workers = {}, []
+    for kind in ("regard", "MarianMT"):
+        pipes[kind], theirs = context.Pipe()
+        workers.append(context.Process(target=work, args=(kind, asked, theirs), daemon=True))
+        workers[-1].start()
+    rates: dict[str, list[float]] = {kind: [] for kind in pipes}
+    for number in range(-1, asked.rounds):  # the first round warms up
+        first = (number + 1) * asked.batches
+        for kind, pipe in pipes.items():
+            pipe.send((first, first + asked.batches))
+            rate = pipe.recv()
+            if number >= 0:
+                rates[kind].append(rate)
+        if number >= 0:
+            ours, theirs_rate = rates["regard"][-1], rates["MarianMT"][-1]
+            print(
+                f"round {number + 1}: regard {ours:,.0f}, MarianMT {theirs_rate:,.0f}, ratio {ours / theirs_rate:.2f}"
+            )
+    for pipe, worker in zip(pipes.values(), workers, strict=True):
+        pipe.send(None)
+        worker.join()
+    best = {kind: max(found) for kind, found in rates.items()}
+    median = statistics.median(a / b for a, b in zip(*rates.values(), strict=True))
+    print(f"target tokens/s, best: regard {best['regard']:,.0f}, MarianMT {best['MarianMT']:,.0f}")
+    print(f"ratio of the best {best['regard'] / best['MarianMT']:.2f}, median of the rounds {median:.2f} (mark 1.30)")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.errors import UsageError
 from regard.nn import masks
+from regard.nn.dropout import dropout as drop
 from regard.nn.masks import Keep
 from regard.nn.scoring import ScaledDot, Scorer
 
@@ -47,25 +48,23 @@ def attend(
 ) -> Tensor:
     """The values, averaged by the attention weights: (B, H, T, Dv).
 
-    `dropout` is the share of weights set to zero, for training. With the scaled dot product this runs in
-    torch's fused kernel and the weights never exist in memory.
+    `dropout` is the share of weights set to zero, for training. Without it the scaled dot product runs in torch's
+    fused kernel, and the weights never exist in memory.
     """
     check_shapes(q, k, v)
     scorer = scorer or ScaledDot()
-    if not isinstance(scorer, ScaledDot):
+    if dropout or not isinstance(scorer, ScaledDot):
         weights = attention_weights(q, k, keep, scorer=scorer)
-        return F.dropout(weights, dropout) @ for_every_head(v, q.shape[1])
+        return drop(weights, dropout) @ for_every_head(v, q.shape[1])
     queries, keys = q.shape[-2], k.shape[-2]
     scale = scorer.factor(q.shape[-1])
     grouped = q.shape[1] != k.shape[1]
     if keep.is_everything or (keep.is_only_causal and queries == 1):
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scale, enable_gqa=grouped)
+        return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
     if keep.is_only_causal and queries == keys:
-        return F.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout, scale=scale, is_causal=True, enable_gqa=grouped
-        )
+        return F.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=True, enable_gqa=grouped)
     kept = keep.dense(queries, keys, q.device)  # the kernel gives zeros to a query that may see nothing
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=kept, dropout_p=dropout, scale=scale, enable_gqa=grouped)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=kept, scale=scale, enable_gqa=grouped)
 
 
 def for_every_head(x: Tensor, heads: int) -> Tensor:

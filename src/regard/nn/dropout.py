@@ -7,17 +7,32 @@ scaled by exactly the share that stays, so the expectation is unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+_source: ContextVar[torch.Generator | None] = ContextVar("regard_dropout_source", default=None)
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Inside the block, dropout on a CPU draws from `generator`: threads that compute side by side need their own."""
+    token = _source.set(generator)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
 
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None, generator=_source.get())
         stays = words.view(torch.uint8)[: x.numel()] >= threshold
         factor = stays.to(x.dtype).mul_(256 / (256 - threshold)).view(x.shape)
         ctx.save_for_backward(factor)
@@ -33,7 +48,7 @@ def dropout(x: Tensor, share: float) -> Tensor:
     """Set about `share` of the elements to zero and scale the rest up."""
     if share <= 0:
         return x
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or x.requires_grad is False:
+    if x.device.type != "cpu":
         return F.dropout(x, share)
     threshold = min(round(share * 256), 255)  # something must stay, or there is nothing to scale up
     return _ByteDropout.apply(x, threshold)  # type: ignore[no-any-return, no-untyped-call]

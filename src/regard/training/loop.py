@@ -30,10 +30,11 @@ from regard.training.averaging import Averager
 from regard.training.metrics_log import MetricsLog
 from regard.training.optimisers import load_state_tensors, make_optimisers, set_rate, state_tensors
 from regard.training.progress import Progress, Silent
+from regard.training.replicas import Replicas, choose_replicas
 from regard.training.schedules import rate_factor
 from regard.training.settings import TrainingConfig
 
-SEED_STRIDE = 1_000_003  # keeps the seeds of neighbouring runs apart
+SEED_STRIDE = 100_000_007  # keeps the seeds of neighbouring runs apart
 PATIENCE = 50  # updates with a loss far above the best before a run counts as diverging
 
 
@@ -74,12 +75,14 @@ class Trainer:
         identity: Mapping[str, Any] | None = None,  # what else must be the same when the run is resumed
         rank: int = 0,
         world_size: int = 1,
+        replicas: int | None = None,
     ) -> None:
         if config.steps is None and config.minutes is None:
             raise UsageError("a training needs a budget: give --steps or --minutes.")
         self.task, self.config, self.run_folder = task, config, run
         self.save_every = save_every
-        self.identity = {**to_dict(config), **(identity or {})}
+        self.replicas = Replicas(task, choose_replicas(config.batch_tokens) if replicas is None else replicas)
+        self.identity = {**to_dict(config), "threads": self.replicas.count, **(identity or {})}
         self.progress = progress or Silent()
         self.plan = BatchPlan(max_tokens=config.batch_tokens, seed=config.seed, rank=rank, world_size=world_size)
         self.optimisers = make_optimisers(
@@ -110,6 +113,7 @@ class Trainer:
                 self._train(log)
         finally:
             log.close()
+            self.replicas.close()
         self.save()
         self.averager.swap()
         self.task.model.eval()
@@ -155,7 +159,6 @@ class Trainer:
 
     def _update(self, indices: Sequence[int]) -> float:
         """One step: loss, gradients, new weights. Returns the factor of the learning rate."""
-        torch.manual_seed(self.config.seed * SEED_STRIDE + self.at.step)
         factor = rate_factor(
             self.config.schedule,
             step=self.at.step,
@@ -163,19 +166,17 @@ class Trainer:
             warmup_steps=self.config.warmup_steps,
         )
         set_rate(self.optimisers, factor)
-        loss = self.task.loss(indices)
-        plain = loss.plain.item()
-        if not math.isfinite(plain):
-            raise self._diverged(f"the loss became {plain}")
-        loss.train.backward()  # type: ignore[no-untyped-call]
+        step = self.replicas.backward(indices, seed=self.config.seed * SEED_STRIDE + self.at.step)
+        if not math.isfinite(step.plain):
+            raise self._diverged(f"the loss became {step.plain}")
         if self.config.clip:
             torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.config.clip)
         for optimiser in self.optimisers:
             optimiser.step()
             optimiser.zero_grad()
         self.at.step += 1
-        self.at.tokens += loss.tokens
-        self._watch(plain)
+        self.at.tokens += step.tokens
+        self._watch(step.plain)
         self.averager.update(self.at.step, self.fraction())
         self.at.averages = self.averager.taken
         return factor

@@ -1,0 +1,105 @@
+"""Gradients of one batch, computed by several threads that share one model.
+
+A small model's operations are too short to be cut up well: two threads that meet after every operation wait for each
+other more than they compute, and one busy neighbour stops both. So each thread takes a share of the *rows*, goes
+through the whole forward and backward pass by itself, and they meet once, to add their gradients. The weights are
+shared and only read meanwhile.
+
+The result is a function of the batch, the seed and the number of threads: shares are added in a fixed order, and each
+draws from a generator of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.dropout import drawing_from
+from regard.tasks.task import Task
+
+MOST = 8  # threads
+SMALLEST = 2048  # padded tokens of a share; with less, Python's own lock holds the threads up
+SEEDS = 1_000  # seeds kept for the shares of one step
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a batch gave."""
+
+    plain: float  # mean cross-entropy
+    tokens: int
+
+
+def choose_replicas(batch_tokens: int) -> int:
+    """One for each of torch's threads, if their shares are large enough, otherwise a single one."""
+    threads = torch.get_num_threads()
+    return threads if batch_tokens >= SMALLEST * threads else 1
+
+
+class Replicas:
+    """Several threads for one task. With a single one, torch's own threads share each operation."""
+
+    def __init__(self, task: Task, count: int) -> None:
+        self.task = task
+        self.count = max(1, min(count, MOST))
+        self._params: list[nn.Parameter] = [param for param in task.model.parameters() if param.requires_grad]
+        self._lengths = task.lengths()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def backward(self, rows: Sequence[int], seed: int) -> Step:
+        """Fill the gradients of the task's model for the examples at `rows`."""
+        shares = self._shares(rows)
+        seeds = [(seed * SEEDS + number) % 2**63 for number in range(len(shares))]
+        if len(shares) == 1:
+            results = [self._share(shares[0], seeds[0])]
+        else:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.count, initializer=torch.set_num_threads, initargs=(1,))
+            with _one_thread_each():
+                results = list(self._pool.map(self._share, shares, seeds))
+        tokens = sum(tokens for _, _, tokens in results)
+        plain = sum(plain * count for _, plain, count in results) / tokens
+        self._add([gradients for gradients, _, _ in results], [count / tokens for _, _, count in results])
+        return Step(plain, tokens)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _share(self, rows: Sequence[int], seed: int) -> tuple[tuple[Tensor | None, ...], float, int]:
+        device = self._params[0].device
+        if device.type != "cpu":
+            torch.manual_seed(seed)
+        with drawing_from(torch.Generator().manual_seed(seed)):
+            loss = self.task.loss(rows)
+            gradients = torch.autograd.grad(loss.train, self._params, allow_unused=True)
+        return gradients, loss.plain.item(), loss.tokens
+
+    def _add(self, shares: Sequence[tuple[Tensor | None, ...]], weights: Sequence[float]) -> None:
+        for param, *gradients in zip(self._params, *shares, strict=True):
+            total: Tensor | None = None
+            for gradient, weight in zip(gradients, weights, strict=True):
+                if gradient is not None:
+                    total = gradient * weight if total is None else total.add_(gradient, alpha=weight)
+            param.grad = total
+
+    def _shares(self, rows: Sequence[int]) -> list[Sequence[int]]:
+        """The rows dealt out like cards from short to long, so that every share is as wide as the others."""
+        ordered = sorted(rows, key=lambda row: (self._lengths[row][::-1], row))
+        return [share for share in (ordered[number :: self.count] for number in range(self.count)) if share]
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Inside the block no operation is cut up; afterwards torch has its threads back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
