@@ -56,8 +56,7 @@ class MultiHeadAttention(nn.Module):
         else:
             self.query_key_value = nn.Linear(width, q_width + 2 * kv_width, bias=bias)
         self.cross = cross
-        self.query_norm = RMSNorm(head_width, scale=False) if normalise else None
-        self.key_norm = RMSNorm(head_width, scale=False) if normalise else None
+        self.norm = RMSNorm(head_width, scale=False) if normalise else None
         self.output = nn.Linear(q_width, width, bias=bias)
         self.attention_tap = AttentionTap()
         self.heads_tap = Tap()
@@ -87,11 +86,11 @@ class MultiHeadAttention(nn.Module):
     def _self(self, x: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
         batch, tokens, _ = x.shape
         joint = self.query_key_value(x).view(batch, tokens, -1, self.head_width).transpose(1, 2)
-        q, k, v = joint.split([self.heads, self.key_value_heads, self.key_value_heads], dim=1)
-        start = cache.length if cache is not None else 0
-        q, k = self._normalised(q, k)
+        q_and_k, v = joint.split([self.heads + self.key_value_heads, self.key_value_heads], dim=1)
+        q_and_k = self._normalised(q_and_k)
         if self.rotary is not None:
-            q, k = self.rotary(q, start), self.rotary(k, start)
+            q_and_k = self.rotary(q_and_k, cache.length if cache is not None else 0)
+        q, k = q_and_k.split([self.heads, self.key_value_heads], dim=1)
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v
@@ -99,11 +98,11 @@ class MultiHeadAttention(nn.Module):
     def _cross(self, x: Tensor, memory: Tensor | None, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
         q = self._split(self.query(x))
         if cache is not None and cache.length:
-            return self._normalised(q)[0], *cache.read()
+            return self._normalised(q), *cache.read()
         if memory is None:
             raise UsageError("cross-attention needs a memory to look at, or a cache that holds one.")
         k, v = self._split(self.key_value(memory)).chunk(2, dim=1)
-        q, k = self._normalised(q, k)
+        q, k = self._normalised(q), self._normalised(k)
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v
@@ -112,7 +111,5 @@ class MultiHeadAttention(nn.Module):
         """(B, T, H · Dh) → (B, H, T, Dh)."""
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
-    def _normalised(self, q: Tensor, k: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        if self.query_norm is None or self.key_norm is None:
-            return q, k  # type: ignore[return-value]
-        return self.query_norm(q), None if k is None else self.key_norm(k)  # type: ignore[return-value]
+    def _normalised(self, queries_or_keys: Tensor) -> Tensor:
+        return queries_or_keys if self.norm is None else self.norm(queries_or_keys)

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -100,7 +100,7 @@ class Rotary(nn.Module):
 
     def _tables(self, length: int, head_width: int) -> dict[str, Tensor]:
         sine, cosine = sinusoids(length, head_width, layout="halves", base=self.base).chunk(2, dim=-1)
-        return {"sine": torch.cat((-sine, sine), dim=-1), "cosine": torch.cat((cosine, cosine), dim=-1)}
+        return {"sine": sine, "cosine": torch.cat((cosine, cosine), dim=-1)}
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """x (B, H, T, Dh), the first token at position `start`."""
@@ -108,9 +108,31 @@ class Rotary(nn.Module):
         if end > len(self.cosine):
             for name, table in self._tables(max(end, 2 * len(self.cosine)), x.shape[-1]).items():
                 setattr(self, name, table.to(self.cosine))
-        first, second = x.chunk(2, dim=-1)
-        turned = torch.cat((second, first), dim=-1)
-        return x * self.cosine[start:end].to(x.dtype) + turned * self.sine[start:end].to(x.dtype)
+        cosine, sine = self.cosine[start:end].to(x.dtype), self.sine[start:end].to(x.dtype)
+        return _Turn.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _turned(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:
+    """(a, b) → (a cos - b sin, b cos + a sin) for the halves a and b of the last axis; or the other way round."""
+    half, sign = x.shape[-1] // 2, 1 if forwards else -1
+    out = x * cosine
+    out[..., :half].addcmul_(x[..., half:], sine, value=-sign)
+    out[..., half:].addcmul_(x[..., :half], sine, value=sign)
+    return out
+
+
+class _Turn(torch.autograd.Function):
+    """A turn, whose gradient is the turn back: three passes over memory each way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
+        return _turned(x, cosine, sine, forwards=True)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        cosine, sine = ctx.saved_tensors
+        return _turned(grad, cosine, sine, forwards=False), None, None
 
 
 def make_positions(kind: str, width: int, *, layout: str, max_positions: int) -> nn.Module:
