@@ -16,7 +16,7 @@ class Arguments:
     """Train a translator on the built-in world, translate with it, and draw what it attended to."""
 
     out: Path = HOME  # the folder to write
-    minutes: float = 1.75  # how long to train
+    minutes: float = 1.9  # how long to train
     force: bool = False  # replace what an earlier run wrote to --out; an earlier demo in runs/demo always is
     json: bool = False  # print the scores and translations as JSON
 

@@ -18,7 +18,7 @@ from regard.views.report import report_view
 from regard.views.traces import trace_maps
 from regard.views.view import View
 
-MINUTES = 1.75
+MINUTES = 1.9
 SENTENCES = (
     "The animal did not cross the street because it was too tired.",
     "The animal did not cross the street because it was too wide.",
