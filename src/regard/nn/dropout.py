@@ -29,6 +29,11 @@ def drawing_from(generator: torch.Generator) -> Iterator[None]:
         _source.reset(token)
 
 
+def generator() -> torch.Generator | None:
+    """What random numbers of a training step are drawn from; None for torch's own."""
+    return _source.get()
+
+
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:

@@ -11,6 +11,7 @@ import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
@@ -27,9 +28,11 @@ from regard.generation.streaming import pieces
 from regard.metrics.translation import Score, bleu, chrf
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import masks
+from regard.nn.dropout import generator
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.taps import Trace, capture
 from regard.tasks.task import FolderContents, Loss, Sample
+from regard.text.piece_dropout import PieceDropout
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
 
@@ -46,6 +49,7 @@ class TranslateConfig:
     tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "word", "char"] = "bpe"  # what a piece is
     pieces: int = 8000  # how many pieces the vocabulary learns at most
     separate_vocabularies: bool = False  # one vocabulary for each language instead of a joint one
+    piece_dropout: float = 0.0  # share of BPE merges left out at random in training; more is better for few data
     max_length: int = 256  # pairs with a side of more pieces than this are left out, and counted
 
 
@@ -115,6 +119,24 @@ def pad(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
     return torch.tensor([[*row, *[padding] * (longest - len(row))] for row in rows]), lengths
 
 
+class _OtherCuts:
+    """Training pairs with their words cut into pieces in other ways. Batches are planned by the usual cut."""
+
+    def __init__(self, pairs: Sequence[Pair], vocabularies: Vocabularies, config: TranslateConfig) -> None:
+        self.max_length = config.max_length
+        self.source = PieceDropout(vocabularies.source, config.piece_dropout)
+        self.target = self.source if vocabularies.joint else PieceDropout(vocabularies.target, config.piece_dropout)
+        self._words = [
+            (vocabularies.source.words(pair.source), vocabularies.target.words(pair.target)) for pair in pairs
+        ]
+
+    def draw(self, index: int) -> tuple[list[int], list[int]] | None:
+        """Ids of both sides of one pair; None where the pieces became too many."""
+        source_words, target_words = self._words[index]
+        source, target = self.source.draw(source_words, generator()), self.target.draw(target_words, generator())
+        return (source, target) if max(len(source), len(target)) < self.max_length else None
+
+
 class TranslateTask:
     """Training and validation pairs with a model that learns them."""
 
@@ -138,17 +160,19 @@ class TranslateTask:
         self.validation = validation
         self.search = search or SearchConfig()
         self.summary = "Translates sentences: text of one language in, text of the other out."
-        self._sources, self._targets, self.left_out = self._encode(train)
-        if not self._sources:
+        self._sources, self._targets, kept = self._encode(train)
+        self.left_out = len(train) - len(kept)
+        if not kept:
             raise DataError(f"every training pair is longer than {config.max_length} pieces; raise --max-length.")
+        self._other_cuts = _OtherCuts(kept, vocabularies, config) if config.piece_dropout else None
         self._valid_sources, self._valid_targets, _ = self._encode(validation)
 
-    def _encode(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]], int]:
+    def _encode(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]], list[Pair]]:
+        """The ids of both sides, and the pairs that are short enough to be kept."""
         sources = self.vocabularies.source.encode_batch([pair.source for pair in pairs])
         targets = self.vocabularies.target.encode_batch([pair.target for pair in pairs])
         short = [max(len(s), len(t)) < self.config.max_length for s, t in zip(sources, targets, strict=True)]
-        kept = [(s, t) for s, t, ok in zip(sources, targets, short, strict=True) if ok]
-        return [s for s, _ in kept], [t for _, t in kept], len(pairs) - len(kept)
+        return list(compress(sources, short)), list(compress(targets, short)), list(compress(pairs, short))
 
     def examples(self) -> str:
         """How many training examples there are, and a checksum of what the model reads of them."""
@@ -161,8 +185,11 @@ class TranslateTask:
         return [(len(s) + 1, len(t) + 1) for s, t in zip(self._sources, self._targets, strict=True)]
 
     def loss(self, indices: Sequence[int]) -> Loss:
-        batch = make_batch([self._sources[i] for i in indices], [self._targets[i] for i in indices], self.vocabularies)
-        return self._loss(batch, self.label_smoothing)
+        rows = [(self._sources[i], self._targets[i]) for i in indices]
+        if self._other_cuts and self.model.training:
+            rows = [self._other_cuts.draw(i) or usual for i, usual in zip(indices, rows, strict=True)]
+        sources, targets = [source for source, _ in rows], [target for _, target in rows]
+        return self._loss(make_batch(sources, targets, self.vocabularies), self.label_smoothing)
 
     def _loss(self, batch: Batch, smoothing: float) -> Loss:
         device = self.model.output_weight.device

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -186,11 +186,21 @@ class Tokenizer:
             raise UsageError(
                 f"a {self.kind} tokenizer has no merges to show; kinds with merges: {', '.join(KINDS_WITH_MERGES)}."
             )
+        return [[" ".join(symbols) for symbols in self._merges(word)] for word in self.words(text)]
+
+    def words(self, text: str) -> list[str]:
+        """The stretches of `text` that are cut into pieces each for itself, as the vocabulary spells them."""
         _require_text(text, "text")
         normalized = self._backend.normalizer.normalize_str(text) if self._backend.normalizer else text
         cut = self._backend.pre_tokenizer
         words = [word for word, _ in cut.pre_tokenize_str(normalized)] if cut else [normalized]
-        return [self._merge_steps(word) for word in words if word]
+        return [word for word in words if word]
+
+    def word_ids(self, word: str, leave_out: Callable[[], bool]) -> list[int]:
+        """The ids of one of `words`, where each merge that is possible is passed over when `leave_out` says so."""
+        *_, symbols = self._merges(word, leave_out)
+        vocabulary = self._description["model"]["vocab"]
+        return self._ordinary([vocabulary[symbol] for symbol in symbols])
 
     # Ids to text ------------------------------------------------------------------------------------------
 
@@ -360,25 +370,28 @@ class Tokenizer:
             raise UsageError(f"id {i} has no token in the vocabulary.")
         return str(token)
 
-    def _merge_steps(self, word: str) -> list[str]:
+    def _merges(self, word: str, leave_out: Callable[[], bool] | None = None) -> Iterator[list[str]]:
+        """The symbols of a word as they begin, and after each merge."""
         model = self._description["model"]
         prefix = model.get("continuing_subword_prefix") or ""
         symbols = self._characters(word, prefix, model.get("end_of_word_suffix") or "")
-        steps = [" ".join(symbols)]
-        if model.get("ignore_merges") and word in model["vocab"]:
-            return steps if steps == [word] else [*steps, word]
+        yield list(symbols)
+        if model.get("ignore_merges") and leave_out is None and word in model["vocab"]:
+            if symbols != [word]:
+                yield [word]
+            return
         while True:
             ranked = [
                 (self._merge_ranks[pair], place)
                 for place, pair in enumerate(itertools.pairwise(symbols))
-                if pair in self._merge_ranks
+                if pair in self._merge_ranks and not (leave_out and leave_out())
             ]
             if not ranked:
-                return steps
+                return
             _, place = min(ranked)
             merged = symbols[place] + symbols[place + 1].removeprefix(prefix)
             symbols[place : place + 2] = [merged]
-            steps.append(" ".join(symbols))
+            yield list(symbols)
 
     def _characters(self, word: str, prefix: str, suffix: str) -> list[str]:
         """The symbols that merging begins with; what the vocabulary lacks becomes bytes or unknown."""
