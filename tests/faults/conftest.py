@@ -58,14 +58,14 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a command as a process of its own; what still runs after the test is ended."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: object) -> subprocess.Popen[str]:
+    def run(*arguments: object, threads: int = 1) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "regard", *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
         started.append(process)
         return process

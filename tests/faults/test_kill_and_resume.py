@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from regard.checkpoint.atomic import is_temporary
+from regard.checkpoint.training_state import last_good_checkpoint
 from regard.training.metrics_log import read_metrics
 
 KILLS = 20
@@ -153,3 +154,26 @@ def test_a_process_that_is_killed_and_one_that_gets_ctrl_c_end_as_the_uninterrup
         assert (run / "model.safetensors").read_bytes() == (straight / "model.safetensors").read_bytes()
         if name == "interrupted":
             assert f"going on from step {stopped_at:,} (" in err, "Ctrl-C must lose no step"
+
+
+@needs_signals
+def test_threads_that_share_the_rows_and_draw_other_pieces_go_on_exactly(
+    pairs_file: Path, small: list[str], start: Start, tmp_path: Path
+) -> None:
+    """Dropout and the cuts of words are drawn by two threads; a kill in the middle changes none of it."""
+    steps = 40
+    drawn = ["--batch-tokens", 4096, "--dropout", 0.2, "--piece-dropout", 0.2]
+    training = ["train", "translate", pairs_file, "--steps", steps, *small, *drawn]
+    killed, straight = tmp_path / "killed", tmp_path / "straight"
+    process = start(*training, "--out", killed, "--save-every", SAVE_EVERY, threads=2)
+    wait_for_step(killed, 15, process)
+    process.kill()
+    process.communicate(timeout=60)
+    runs = [start(*training, "--out", killed, "--resume", threads=2), start(*training, "--out", straight, threads=2)]
+    for process in runs:
+        _, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+    state = last_good_checkpoint(straight)
+    assert state is not None
+    assert state.state["identity"]["threads"] == 2
+    assert (killed / "model.safetensors").read_bytes() == (straight / "model.safetensors").read_bytes()

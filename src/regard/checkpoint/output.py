@@ -21,6 +21,7 @@ from regard.checkpoint.atomic import (
     temporary_name,
     write_synced,
 )
+from regard.checkpoint.lock import LOCK, check_free
 from regard.checkpoint.manifest import MANIFEST, read_manifest
 from regard.errors import FolderError, UsageError
 
@@ -45,9 +46,10 @@ def prepare_output(path: Path, *, resume: bool, force: bool) -> None:
         raise UsageError(f"--out {path} is a file; give the name of a folder.")
     with storage_errors(path, len(_MARKER_TEXT)):
         path.mkdir(parents=True, exist_ok=True)
+        check_free(path)
         sweep(path)
         present = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry.name))
-        if set(present) - {MARKER}:
+        if set(present) - {MARKER, LOCK}:
             _check_use(path, present, resume=resume, force=force)
         _try_writing(path)
         if force:

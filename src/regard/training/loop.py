@@ -280,7 +280,8 @@ class Trainer:
                 raise KeyboardInterrupt
             self._stop_asked = True
 
-        if threading.current_thread() is not threading.main_thread():
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup or in a shell's background
+        if ignored or threading.current_thread() is not threading.main_thread():
             yield
             return
         before = signal.signal(signal.SIGINT, ask)

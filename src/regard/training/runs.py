@@ -20,6 +20,7 @@ import torch
 
 from regard.checkpoint.card import Card, CardData, CardScore, model_card
 from regard.checkpoint.folder import own_tensors, write_model
+from regard.checkpoint.lock import sole_writer
 from regard.checkpoint.output import prepare_output
 from regard.config import from_dict, to_dict
 from regard.data.batches import split_validation
@@ -122,12 +123,20 @@ def train_translation(
     trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress, identity=identity)
     if force:  # an earlier run goes only when nothing is left that could be wrong with this one
         prepare_output(out, resume=resume, force=True)
+    with sole_writer(out):
+        return _train_and_write(trainer, task, choices, resume=resume, recipe=recipe, size=size)
+
+
+def _train_and_write(
+    trainer: Trainer, task: TranslateTask, choices: Sequence[str], *, resume: bool, recipe: str, size: str
+) -> TranslationRun:
+    progress, out = trainer.progress, trainer.run_folder
     position = trainer.run(resume=resume)
     try:
         progress.say("translating the validation sentences to score them")
         scores, samples = task.evaluate()
         run = TranslationRun(task.translator(), out, position, scores, samples)
-        _write(run, task, training_config, choices, recipe=recipe, size=size)
+        _write(run, task, trainer.config, choices, recipe=recipe, size=size)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"stopped by Ctrl-C after the training, which is saved. Have the model written with: --out {out} --resume"

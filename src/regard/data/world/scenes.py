@@ -105,7 +105,7 @@ def draw_thing_scene(dice: Dice) -> Sentence:
     act, undergo = _nominal(dice, doer, plural=doer_plural), _nominal(dice, object_, plural=plural)
     antecedent = act if dice.chance(0.5) else undergo
     past = "present" not in scene.flags and dice.chance(0.75)
-    passive = past and "passive" in scene.flags and dice.chance(0.25)
+    passive = past and "passive" in scene.flags and dice.chance(0.5)  # either noun may come first: place tells nothing
     return _explained(dice, scene, act, undergo, antecedent, past=past, passive=passive)
 
 

@@ -1,0 +1,68 @@
+"""One writer at a time: a second is refused while the first lives, and only then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.checkpoint.lock import LOCK, check_free, sole_writer
+from regard.checkpoint.output import prepare_output
+from regard.errors import UsageError
+
+HOLDER = """
+import sys
+from pathlib import Path
+from regard.checkpoint.lock import sole_writer
+with sole_writer(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> subprocess.Popen[str]:
+    """Another process that holds the folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_second_writer_is_refused_until_the_first_is_killed(other: subprocess.Popen[str], tmp_path: Path) -> None:
+    for attempt in (lambda: check_free(tmp_path), lambda: sole_writer(tmp_path).__enter__()):
+        with pytest.raises(UsageError, match=r"another training writes into .* choose another --out"):
+            attempt()
+    other.kill()
+    other.communicate()
+    with sole_writer(tmp_path):
+        assert (tmp_path / LOCK).exists()
+
+
+@pytest.mark.parametrize("how", [dict(resume=True, force=False), dict(resume=False, force=True)])
+def test_neither_resume_nor_force_touches_a_folder_that_is_being_written(
+    how: dict[str, bool], other: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    (tmp_path / ".regard-run").write_text("ours", encoding="utf-8")
+    (tmp_path / "metrics.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="another training"):
+        prepare_output(tmp_path, **how)
+    assert (tmp_path / "metrics.jsonl").read_text(encoding="utf-8") == "{}\n"
+    other.communicate("")
+    prepare_output(tmp_path, **how)
+
+
+def test_a_lock_that_was_left_behind_locks_nothing_and_does_not_fill_the_folder(tmp_path: Path) -> None:
+    with sole_writer(tmp_path):
+        pass
+    check_free(tmp_path)
+    prepare_output(tmp_path, resume=False, force=False)
+
+
+def test_a_folder_that_cannot_hold_a_lock_is_left_to_the_writer(tmp_path: Path) -> None:
+    with sole_writer(tmp_path / "missing"):
+        pass
