@@ -131,3 +131,11 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
         regard.load(tmp_path)
     with pytest.raises(FolderError, match="does not exist"):
         regard.load(tmp_path / "absent")
+
+
+def test_the_steps_of_one_attention_are_a_view_too(translator: Any) -> None:
+    view = regard.look(translator, "one two", steps=True)
+    assert (view.viewer, view.data["address"]) == ("steps", "encoder.0.self")
+    assert regard.look(translator, "one two", steps="decoder.0.self").data["address"] == "decoder.0.self"
+    with pytest.raises(UsageError, match=r"unknown attention 'decoder\.9\.self'"):
+        regard.look(translator, "one two", steps="decoder.9.self")

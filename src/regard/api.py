@@ -65,11 +65,18 @@ def load(folder: PathLike) -> Translator:
     return folders.load_translator(path, config)
 
 
-def look(model: Translator, text: str, *, target: str | None = None) -> View:
+def look(model: Translator, text: str, *, target: str | None = None, steps: bool | str = False) -> View:
     """What a model attends to while it translates `text`: a page to show, save or serve.
 
-    With `target` the model reads that translation instead of its own.
+    With `target` the model reads that translation instead of its own. With `steps` the page shows how one attention
+    is computed, in five steps: that at the given address (`decoder.2.cross`), or the encoder's first for True.
     """
+    if steps is not False:
+        from regard.inspection.steps import translation_steps
+        from regard.views.steps import steps_view
+
+        address = None if steps is True else steps
+        return steps_view(translation_steps(model, text, target=target, address=address), title=text)
     from regard.views.attention import attention_view
     from regard.views.traces import trace_maps
 

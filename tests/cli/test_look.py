@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import regard as library
@@ -65,8 +66,51 @@ def test_another_translation_can_be_looked_at(regard: Run, model: Path, tmp_path
 
 
 @pytest.mark.parametrize(
+    ("address", "shown"),
+    [([], "encoder.0.self"), (["encoder.0.self"], "encoder.0.self"), (["decoder.0.cross"], "decoder.0.cross")],
+)
+def test_m99_the_five_steps_of_one_attention(
+    regard: Run, model: Path, tmp_path: Path, address: list[str], shown: str
+) -> None:
+    page = tmp_path / "steps.html"
+    said = regard("look", model, TEXT, "--steps", *address, "--out", page)
+    assert said == (0, f"{page}\n", "")
+    html = page.read_text(encoding="utf-8")
+    assert TEXT in html
+    assert shown in html
+    refused = regard("look", model, TEXT, "--out", page, "--steps", *address)
+    assert refused.code == 2
+    assert "--force" in refused.err
+    assert regard("look", model, TEXT, "--out", tmp_path / "steps.svg", "--steps", *address).code == 0
+
+
+def test_json_of_the_steps_holds_their_numbers(
+    regard: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = json.loads(regard("look", model, TEXT, "--steps", "--json").out)
+    assert list(tmp_path.iterdir()) == []
+    assert (answer["source"], answer["address"]) == (TEXT, "encoder.0.self")
+    tokens = len(answer["rows"])
+    assert np.shape(answer["inputs"]) == np.shape(answer["output"]) == (tokens, 32)
+    assert np.shape(answer["queries"]) == np.shape(answer["heads"]) == (2, tokens, 16)
+    np.testing.assert_allclose(np.matmul(answer["weights"], answer["values"]), answer["heads"], atol=1e-5)
+    whole = json.loads(regard("look", model, TEXT, "--json").out)["attention"][0]
+    np.testing.assert_allclose(answer["weights"], whole["weights"], atol=1e-6)
+    cross = json.loads(regard("look", model, TEXT, "--target", "9 9", "--steps", "decoder.0.cross", "--json").out)
+    assert (cross["rows"][-2:], cross["columns"]) == (["▁9", "▁9"], answer["rows"])
+    assert np.shape(cross["memory"]) == (tokens, 32)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["", "--json"], "no text to look at"), ([TEXT, "--out", "look.pdf"], ".html, .svg, .png")],
+    [
+        (["", "--json"], "no text to look at"),
+        ([TEXT, "--out", "look.pdf"], ".html, .svg, .png"),
+        ([TEXT, "--steps", "encoder.7.self"], "Known: decoder.0.cross, decoder.0.self, encoder.0.self"),
+        ([TEXT, "--steps", "encoder.0.slef", "--json"], "Did you mean 'encoder.0.self'"),
+        ([TEXT, "--steps", "encoder.0.self", "decoder.0.self"], "one attention, not 2"),
+    ],
 )
 def test_wrong_use(
     regard: Run,

@@ -18,7 +18,7 @@ from regard.nn.multihead import MultiHeadAttention
 from regard.nn.norms import LayerNorm
 from regard.nn.positions import Rotary
 from regard.nn.scoring import Additive
-from regard.nn.taps import ScoreRecipe, Trace, _watchers, addresses_of, capture, edit
+from regard.nn.taps import ScoreRecipe, Trace, _watchers, addresses_of, capture, edit, observe
 
 B, T, S, D, H, DH = 2, 5, 7, 22, 3, 6
 
@@ -354,11 +354,14 @@ def test_memory_of_a_capture_grows_with_tokens_not_with_their_square(model: Pair
 # --- Changing -----------------------------------------------------------------------------------------------
 
 
+SELF = ("", ".self", ".self.input", ".self.values", ".self.heads", ".feed_forward")
+
+
 def test_every_tap_has_an_address(model: Pair) -> None:
     decoder = [f"decoder.{i}" for i in range(2)]
-    expected = {f"encoder.{i}{end}" for i in range(2) for end in ("", ".self", ".self.heads", ".feed_forward")}
-    expected |= {at + end for at in decoder for end in ("", ".self", ".self.heads", ".feed_forward")}
-    expected |= {at + end for at in decoder for end in (".cross", ".cross.heads")}
+    expected = {f"encoder.{i}{end}" for i in range(2) for end in SELF}
+    expected |= {at + end for at in decoder for end in SELF}
+    expected |= {at + f".cross{end}" for at in decoder for end in ("", ".input", ".memory", ".values", ".heads")}
     found = list(addresses_of(model).values())
     assert set(found) == expected and len(found) == len(expected)
 
@@ -451,3 +454,51 @@ def test_gates_per_head_have_gradients(model: Pair, inputs: tuple[Tensor, Tensor
 def test_an_unknown_address_suggests(model: Pair) -> None:
     with pytest.raises(UsageError, match=r"unknown address 'decoder\.0\.croos'.*Did you mean 'decoder\.0\.cross'"):
         edit(model, "decoder.0.croos", torch.zeros_like).__enter__()
+
+
+# --- Seeing values as they pass ---------------------------------------------------------------------------------
+
+
+def test_observed_values_are_those_that_passed(model: Pair, inputs: tuple[Tensor, Tensor, Keep]) -> None:
+    source, _, keep = inputs
+    plain = model(*inputs)
+    at = "decoder.1.cross"
+    with capture(model) as trace, observe(model, "encoder.0", *(f"{at}.{p}" for p in PARTS)) as seen:
+        assert torch.equal(model(*inputs), plain)
+        memory = source
+        for block in model.encoder:
+            memory = block(memory, keep)
+    attention = model.decoder[1].cross_attention
+    assert torch.equal(seen[f"{at}.memory"], memory)
+    assert seen["encoder.0"].shape == source.shape
+    values = attention.key_value(memory)[..., H * DH :].view(B, S, H, DH).transpose(1, 2)
+    torch.testing.assert_close(seen[f"{at}.values"], values)
+    queries = attention.query(seen[f"{at}.input"]).view(B, T, H, DH).transpose(1, 2)
+    torch.testing.assert_close(trace[at].q, queries.detach())
+    torch.testing.assert_close(seen[f"{at}.heads"], trace[at].weights() @ seen[f"{at}.values"])
+    assert not any(value.requires_grad for value in seen.values())
+    assert _watchers.get() == ()
+
+
+PARTS = ("input", "memory", "values", "heads")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_an_attention_can_be_replaced(part: str, model: Pair, inputs: tuple[Tensor, Tensor, Keep]) -> None:
+    """Without its values, or with heads of zeros, an attention gives its output's bias."""
+    found: list[Tensor] = []
+    attention = model.decoder[0].cross_attention
+    hook = attention.register_forward_hook(lambda _module, _inputs, output: found.append(output))
+    with edit(model, f"decoder.0.cross.{part}", torch.zeros_like):
+        model(*inputs)
+    model(*inputs)
+    hook.remove()
+    changed, plain = found
+    assert not torch.allclose(changed, plain)
+    is_bias = torch.allclose(changed, attention.output.bias.expand_as(changed))
+    assert is_bias == (part in ("values", "heads"))
+
+
+def test_an_attentions_own_address_cannot_be_observed(model: Pair) -> None:
+    with pytest.raises(UsageError, match=r"unknown address 'encoder\.0\.self'.*encoder\.0\.self\.heads"):
+        observe(model, "encoder.0.self").__enter__()

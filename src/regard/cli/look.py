@@ -20,8 +20,10 @@ class Arguments:
     text: tyro.conf.Positional[str]  # the sentence to translate
     out: Path = Path("look.html")  # the page (.html), or a still picture (.svg, .png)
     target: str | None = None  # look at this translation instead of the model's own
+    # draw how one attention is computed, in five steps; alone: of the encoder's first, or say which: decoder.0.cross
+    steps: tuple[str, ...] | None = None
     force: bool = False  # replace a file that is already there
-    json: bool = False  # print the weights as JSON instead of writing a page
+    json: bool = False  # print the weights (or the numbers of the steps) as JSON instead of writing a page
 
 
 def main(verb: str, arguments: list[str]) -> int:
@@ -32,7 +34,15 @@ def main(verb: str, arguments: list[str]) -> int:
         raise UsageError("there is no text to look at: give a sentence.")
     if not asked.json and asked.out.exists() and not asked.force:
         raise UsageError(f"{asked.out} exists already: choose another --out, or replace it with --force.")
+    if asked.steps and len(asked.steps) > 1:
+        raise UsageError(f"--steps draws one attention, not {len(asked.steps)}: {', '.join(asked.steps)}.")
     translator = load(asked.model)
+    if asked.json and asked.steps is not None:
+        from regard.inspection.steps import translation_steps
+
+        steps = translation_steps(translator, asked.text, target=asked.target, address=next(iter(asked.steps), None))
+        answer_json({"source": asked.text, **steps.numbers()})
+        return 0
     if asked.json:
         from regard.views.traces import trace_maps
 
@@ -44,6 +54,7 @@ def main(verb: str, arguments: list[str]) -> int:
         ]
         answer_json({"source": asked.text, "target": output, "attention": weights})
         return 0
-    look(translator, asked.text, target=asked.target).save(asked.out)
+    drawn: bool | str = False if asked.steps is None else next(iter(asked.steps), True)
+    look(translator, asked.text, target=asked.target, steps=drawn).save(asked.out)
     answer(str(asked.out))
     return 0

@@ -58,6 +58,9 @@ class MultiHeadAttention(nn.Module):
         self.cross = cross
         self.norm = RMSNorm(head_width, scale=False) if normalise else None
         self.output = nn.Linear(q_width, width, bias=bias)
+        self.input_tap = Tap()
+        self.memory_tap = Tap() if cross else None
+        self.values_tap = Tap()
         self.attention_tap = AttentionTap()
         self.heads_tap = Tap()
 
@@ -70,7 +73,9 @@ class MultiHeadAttention(nn.Module):
         cache: KVCache | None = None,
     ) -> Tensor:
         """x (B, T, D) → (B, T, D). `memory` (B, S, D) is what cross-attention looks at."""
+        x = self.input_tap(x)
         q, k, v = self._cross(x, memory, cache) if self.cross else self._self(x, cache)
+        v = self.values_tap(v)
         scorer = ScaledDot()
         dropout = self.dropout if self.training else 0.0
         weights = self.attention_tap(scorer, q, k, keep)
@@ -101,6 +106,8 @@ class MultiHeadAttention(nn.Module):
             return self._normalised(q), *cache.read()
         if memory is None:
             raise UsageError("cross-attention needs a memory to look at, or a cache that holds one.")
+        if self.memory_tap is not None:
+            memory = self.memory_tap(memory)
         k, v = self._split(self.key_value(memory)).chunk(2, dim=1)
         q, k = self._normalised(q), self._normalised(k)
         if cache is not None:

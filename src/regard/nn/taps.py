@@ -6,6 +6,7 @@ A model carries taps: places where a value may be seen or replaced. Each has an 
   they were scored, and the keep. The forward pass stays on the fused kernel; weights are computed from the
   recipe only for the layer, heads and rows that somebody reads. So memory grows with tokens × width.
 - `with edit(model, address, change):` replaces a tapped value for the block: `change(value) -> value`.
+- `with observe(model, address, …) as seen:` keeps tapped values as they pass, unchanged.
 
 Who watches is held in a `ContextVar`, so threads and nested blocks do not see each other's watchers, and nothing
 stays on the model. Compiled code has no taps: inside the block the eager path runs.
@@ -17,6 +18,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -211,14 +213,49 @@ def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
     """Replace the value at `address` by `change(value)` inside the block.
 
     At an attention's own address (`decoder.2.cross`) the value is its weights (B, H, T, S); at
-    `decoder.2.cross.heads` it is what each head gives (B, H, T, Dh); at `decoder.2.feed_forward` what the
-    feed-forward gives, and at `decoder.2` what leaves the block (B, T, D).
+    `decoder.2.cross.input` it is what enters it (B, T, D), at `.memory` what a cross-attention looks at (B, S, D),
+    at `.values` V (B, H or fewer, S, Dh), at `.heads` what each head gives (B, H, T, Dh); at
+    `decoder.2.feed_forward` what the feed-forward gives, and at `decoder.2` what leaves the block (B, T, D).
     """
     addresses = addresses_of(model)
     if address not in addresses.values():
         raise unknown("address", address, addresses.values())
     with _watching(_Edit(addresses, address, change)):
         yield
+
+
+@dataclass(frozen=True)
+class _Observer:
+    addresses: Mapping[nn.Module, str]
+    wanted: frozenset[str]
+    seen: dict[str, Tensor] = field(default_factory=dict)
+
+    def see(self, address: str, recipe: ScoreRecipe) -> None:
+        pass
+
+    def changes(self, address: str) -> Change | None:
+        return partial(self._note, address) if address in self.wanted else None
+
+    def _note(self, address: str, value: Tensor) -> Tensor:
+        self.seen[address] = value.detach()
+        return value
+
+
+@contextlib.contextmanager
+def observe(model: nn.Module, *wanted: str) -> Iterator[dict[str, Tensor]]:
+    """Keep the values at `wanted`, the addresses that `edit` knows: the last one that passed at each.
+
+    An attention's own address is not among them: its weights do not exist before somebody computes them, which is
+    what `capture` is for.
+    """
+    addresses = addresses_of(model)
+    known = [address for tap, address in addresses.items() if isinstance(tap, Tap)]
+    for address in wanted:
+        if address not in known:
+            raise unknown("address", address, known)
+    observer = _Observer(addresses, frozenset(wanted))
+    with _watching(observer):
+        yield observer.seen
 
 
 @contextlib.contextmanager

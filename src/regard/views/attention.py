@@ -13,13 +13,11 @@ near 0.002. Each layer is compressed on its own, and the browser unpacks only th
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
 import os
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.errors import UsageError, unknown
-from regard.views.picture import INK, MUTED, Picture, shown, text_width
+from regard.views.packing import packed
+from regard.views.picture import INK, MUTED, Picture, piece_label, text_width
 from regard.views.view import View, write_whole
 
 SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it 8 bits keep the page small
@@ -103,9 +102,7 @@ def attention_view(
 def pack(weights: npt.NDArray[Any], levels: int) -> str:
     """Weights as base64 text of zlib-compressed little-endian integers (see the top of this module)."""
     roots = np.sqrt(np.clip(weights, 0.0, 1.0).astype(np.float64))
-    integers = np.rint(roots * levels).astype("<u2" if levels > 255 else "u1")
-    effort = 6 if integers.nbytes < 1_000_000 else 3  # past that, seconds matter more than a few percent
-    return base64.b64encode(zlib.compress(integers.tobytes(), effort)).decode("ascii")
+    return packed(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
 
 
 def save_weights(path: str | os.PathLike[str], attention_map: AttentionMap) -> Path:
@@ -273,7 +270,8 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
     every = max(1, int(np.ceil(13 / cell)))  # labels thin out before they touch
     font = min(13.0, max(9.0, cell * 0.62)) if every == 1 else 11.0
     margin = 24
-    row_labels, column_labels = [_label(token) for token in one.rows], [_label(token) for token in one.columns]
+    row_labels = [piece_label(token) for token in one.rows]
+    column_labels = [piece_label(token) for token in one.columns]
     left = margin + 18 + max(text_width(label, font) for label in row_labels[::every]) + 10
     reach = max(text_width(label, font) for label in column_labels[::every]) * 0.71  # at 45 degrees
     top = margin + 54 + 22 + reach + 12
@@ -320,11 +318,6 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
         )
     _draw_legend(picture, left, top + rows * cell + 24, table, scale, with_gold=bool(gold))
     return picture
-
-
-def _label(token: str) -> str:
-    """A token on an axis: the loud mark that begins a word in many vocabularies becomes a light dot."""
-    return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith("▁") else token)
 
 
 def _draw_legend(

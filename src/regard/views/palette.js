@@ -2,13 +2,18 @@
  * Colours: for weights (low to high) and for heads (apart from each other). Knows no layout.
  *
  * The colour map runs evenly from the paper to its opposite, so that light means low on a light page and
- * dark means low on a dark one. The grey map is the same everywhere: white is high.
+ * dark means low on a dark one. The signed map has the paper in its middle: orange is below zero, violet above.
+ * The grey map is the same everywhere: white is high.
  */
 
 const STOPS = {
   colour: {
     light: ["#f6f5f2", "#d5d6ee", "#a3a6e1", "#6c66c8", "#43329a", "#241957"],
     dark: ["#22242e", "#3a3468", "#6250ab", "#a06bc4", "#e39bb0", "#ffe3b8"],
+  },
+  signed: {
+    light: ["#7a2e06", "#d9722a", "#f2c49b", "#f6f5f2", "#bdbfea", "#6c66c8", "#2f2179"],
+    dark: ["#ffd0a3", "#d97a38", "#6b4226", "#22242e", "#3f3a78", "#8a7dff", "#dcd8ff"],
   },
   grey: { light: ["#000000", "#ffffff"], dark: ["#000000", "#ffffff"] },
 };

@@ -99,6 +99,11 @@ def shown(token: str, most: int = 18) -> str:
     return visible if len(visible) <= most else visible[: most - 1] + "…"
 
 
+def piece_label(token: str) -> str:
+    """A token on an axis: the loud mark that begins a word in many vocabularies becomes a light dot."""
+    return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith("▁") else token)
+
+
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     """`pixels` (rows, columns, 3) as a PNG file."""
     height, width, _ = pixels.shape

@@ -1,8 +1,10 @@
 /**
  * Packed attention weights → numbers, one layer at a time, when somebody looks.
  *
- * A layer arrives as base64 of zlib of integers q with weight (q / levels)². Knows nothing of drawing.
+ * A layer arrives as packed integers q with weight (q / levels)². Knows nothing of drawing.
  */
+
+import { unpacked } from "./packing.js";
 
 const KEPT_BYTES = 96e6; // unpacked layers kept in memory; the one used longest ago goes first
 
@@ -23,7 +25,7 @@ export class WeightStore {
 
   async unpack(map) {
     const { axes, levels } = this.data;
-    const bytes = await inflate(fromBase64(map.weights));
+    const bytes = await unpacked(map.weights);
     const integers = levels > 255 ? new Uint16Array(bytes.buffer) : bytes;
     return new Layer(map, axes[map.rows], axes[map.columns], integers, levels);
   }
@@ -131,16 +133,4 @@ class Layer {
     lines.sort((one, other) => one.weight - other.weight);
     return { lines, found };
   }
-}
-
-function fromBase64(text) {
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at);
-  return bytes;
-}
-
-async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
 }

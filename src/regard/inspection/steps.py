@@ -1,0 +1,151 @@
+"""The arrays of one multi-head attention, read from a real pass, for the figure of its five steps.
+
+Everything comes from the taps: what entered, V and the heads are observed as they pass, Q, K and the weights are
+those of the trace, the matrices are the module's parameters. The output is the module's own last multiplication of
+the observed heads. Nothing is drawn here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UsageError, unknown
+from regard.nn.blocks import Residual
+from regard.nn.multihead import MultiHeadAttention
+from regard.nn.taps import Trace, addresses_of, observe, streams
+from regard.tasks.translate import Translator
+from regard.views.steps import AttentionSteps
+
+
+def translation_steps(
+    translator: Translator, text: str, *, target: str | None = None, address: str | None = None
+) -> AttentionSteps:
+    """The steps of one attention while `text` is translated: by default the encoder's first."""
+    chosen = chosen_attention(translator.model, address)
+    if streams(chosen)[0] == "encoder" and target is None:
+        target = ""  # the encoder works before a translation begins: there is no need to search for one
+    return attention_steps(translator.model, lambda: translator.trace(text, target), address=chosen)
+
+
+def attention_steps(
+    model: nn.Module, run: Callable[[], Trace], *, address: str | None = None, batch: int = 0
+) -> AttentionSteps:
+    """The steps of the attention at `address` (the encoder's first) for one text of the pass that `run` makes.
+
+    `run` calls the model inside `capture` and returns the trace; of several passes the last one is shown.
+    """
+    address = chosen_attention(model, address)
+    path, attention = _attentions(model)[address]
+    parts = ["input", "values", "heads", *(["memory"] if attention.cross else [])]
+    places = {part: ".".join(filter(None, (address, part))) for part in parts}
+    with observe(model, *places.values()) as seen:
+        trace = run()
+    rows, columns = trace.labels(address, batch)
+    recipe = trace[address]
+    heads = seen[places["heads"]]  # (B, H, T, Dh)
+    with torch.no_grad():
+        output = attention.output(heads.transpose(1, 2).flatten(2))
+
+    def of_text(values: Tensor, count: int) -> npt.NDArray[Any]:
+        """One text's (…, tokens, width), without its padding, for every head."""
+        values = _for_each_head(values, attention) if values.dim() == 4 else values
+        return _array(values[batch, ..., :count, :])
+
+    queries, keys, values = _projections(attention)
+    return AttentionSteps(
+        address=address,
+        rows=rows,
+        columns=columns,
+        inputs=of_text(seen[places["input"]], len(rows)),
+        memory=of_text(seen[places["memory"]], len(columns)) if attention.cross else None,
+        query_matrices=queries,
+        key_matrices=keys,
+        value_matrices=values,
+        queries=of_text(recipe.q, len(rows)),
+        keys=of_text(recipe.k, len(columns)),
+        values=of_text(seen[places["values"]], len(columns)),
+        weights=_array(trace.weights(address, batch=batch)[:, : len(rows), : len(columns)]),
+        heads=of_text(heads, len(rows)),
+        output_matrix=_array(attention.output.weight.T),
+        output=of_text(output, len(rows)),
+        embedded=address.split(".")[-2:] == ["0", "self"],
+        remarks=_remarks(attention, _residual(model, path)),
+    )
+
+
+def chosen_attention(model: nn.Module, address: str | None) -> str:
+    """`address` if there is such an attention; without one the encoder's first, or else the first of all."""
+    addresses = list(_attentions(model))
+    if not addresses:
+        raise UsageError("this model has no multi-head attention whose steps could be drawn.")
+    if address is None:
+        return next((one for one in addresses if one.startswith("encoder.")), addresses[0])
+    if address not in addresses:
+        raise unknown("attention", address, addresses)
+    return address
+
+
+def _attentions(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]:
+    """Address → path and module of every multi-head attention."""
+    addresses = addresses_of(model)
+    return {
+        addresses[module.attention_tap]: (path, module)
+        for path, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+    }
+
+
+def _projections(attention: MultiHeadAttention) -> tuple[npt.NDArray[Any], ...]:
+    """W^Q, W^K and W^V of each head: (H, D, Dh). Heads that share keys and values have the same matrices."""
+    shared = attention.key_value_heads
+    if attention.cross:
+        stacked = torch.cat([attention.query.weight, attention.key_value.weight])
+    else:
+        stacked = attention.query_key_value.weight
+    by_head = stacked.view(1, -1, attention.head_width, stacked.shape[1]).transpose(2, 3)  # (1, all heads, D, Dh)
+    first_key, first_value = attention.heads, attention.heads + shared
+    parts = (by_head[:, :first_key], by_head[:, first_key:first_value], by_head[:, first_value:])
+    return tuple(_array(_for_each_head(part, attention)[0]) for part in parts)
+
+
+def _for_each_head(values: Tensor, attention: MultiHeadAttention) -> Tensor:
+    """(B, H or fewer, …) → (B, H, …): shared keys and values stand once for each head that uses them."""
+    return values.repeat_interleave(attention.heads // values.shape[1], dim=1)
+
+
+def _residual(model: nn.Module, path: str) -> Residual | None:
+    """The residual path around the attention at `path`, if it stands in a block."""
+    parent, _, name = path.rpartition(".")
+    found = getattr(model.get_submodule(parent), name.replace("_attention", "_residual"), None)
+    return found if isinstance(found, Residual) else None
+
+
+def _remarks(attention: MultiHeadAttention, residual: Residual | None) -> dict[int, str]:
+    """What this model does beyond the plain figure."""
+    remarks: dict[int, str] = {}
+    if residual is not None and residual.placement == "pre":
+        remarks[2] = "Drawn as it enters the attention: after the norm that stands before it."
+    changed = [
+        *(["brought to length √d_k (RMS norm)"] if attention.norm is not None else []),
+        *(["turned by their positions (rotary)"] if attention.rotary is not None else []),
+    ]
+    said = []
+    if attention.output.bias is not None:
+        said.append("A bias is added to each product.")
+        remarks[5] = "A bias is added to the product."
+    if attention.key_value_heads != attention.heads:
+        said.append(f"The {attention.heads} heads share {attention.key_value_heads} sets of keys and values.")
+    if said:
+        remarks[3] = " ".join(said)
+    if changed:
+        remarks[4] = f"Q and K are drawn as they were scored: {' and '.join(changed)}."
+    return remarks
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.detach().cpu().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32).numpy()

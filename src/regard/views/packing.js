@@ -1,0 +1,15 @@
+/**
+ * Bytes out of the text that packing.py makes: base64 of zlib. Knows nothing of what they stand for.
+ */
+
+export async function unpacked(text) {
+  const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function fromBase64(text) {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at);
+  return bytes;
+}

@@ -1,0 +1,188 @@
+"""The five steps of an attention in a real browser: in order, with their shapes, every number readable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.views.steps import AttentionSteps, steps_view
+
+WORDS = ["Thinking", "<b>Machines</b>"]
+
+
+def figure(words: list[str], *, width: int = 512, heads: int = 8, memory: list[str] | None = None) -> AttentionSteps:
+    """Random numbers in the shapes of the figure."""
+    random = np.random.default_rng(5)
+    head_width, asks, looked_at = width // heads, len(words), len(memory or words)
+    powers = np.exp(random.normal(size=(heads, asks, looked_at)))
+    return AttentionSteps(
+        address="decoder.2.cross" if memory else "encoder.0.self",
+        rows=words,
+        columns=memory or words,
+        inputs=random.normal(size=(asks, width)),
+        memory=random.normal(size=(looked_at, width)) if memory else None,
+        query_matrices=random.normal(size=(heads, width, head_width)),
+        key_matrices=random.normal(size=(heads, width, head_width)),
+        value_matrices=random.normal(size=(heads, width, head_width)),
+        queries=random.normal(size=(heads, asks, head_width)),
+        keys=random.normal(size=(heads, looked_at, head_width)),
+        values=random.normal(size=(heads, looked_at, head_width)),
+        weights=powers / powers.sum(axis=-1, keepdims=True),
+        heads=random.normal(size=(heads, asks, head_width)),
+        output_matrix=random.normal(size=(heads * head_width, width)),
+        output=random.normal(size=(asks, width)),
+        embedded=memory is None,
+        remarks={4: "A remark."},
+    )
+
+
+@pytest.fixture(scope="module")
+def steps() -> AttentionSteps:
+    return figure(WORDS)
+
+
+@pytest.fixture
+def saved(steps: AttentionSteps, tmp_path: Path) -> Path:
+    return steps_view(steps, title="Thinking Machines", note="a note").save(tmp_path / "steps.html")
+
+
+def ready(page: Any) -> Any:
+    page.wait_for_selector('.attention-steps[data-ready="true"]')
+    return page
+
+
+def hover(page: Any, name: str, rows: int, columns: int, row: int, column: int) -> str:
+    """Point at a cell and read what is said."""
+    cells = page.locator(f'.cells[data-name="{name}"]')
+    cells.scroll_into_view_if_needed()
+    box = cells.bounding_box()
+    page.mouse.move(box["x"] + (column + 0.5) / columns * box["width"], box["y"] + (row + 0.5) / rows * box["height"])
+    return str(page.locator(".steps-tip").inner_text()).replace("\n", " ")
+
+
+def number(said: str) -> float:
+    return float(re.findall(r"[−-]?\d+\.\d+", said)[-1].replace("−", "-"))
+
+
+def test_m99_five_numbered_steps_in_order(open_page: Callable[..., Any], saved: Path) -> None:
+    page = ready(open_page(saved))
+    assert page.locator("h1").inner_text() == "Thinking Machines"
+    assert "d_model 512 = 8 heads × d_k 64" in page.locator("header + .note").inner_text()
+    items = page.locator(".five > li")
+    assert items.locator(".number").all_inner_texts() == ["1", "2", "3", "4", "5"]
+    tops = [box["y"] for box in (items.nth(at).bounding_box() for at in range(5))]
+    assert tops == sorted(tops)
+    titles = [text.split("\n")[-1] for text in items.locator("h2").all_inner_texts()]
+    assert titles[0] == "This is the sentence"
+    assert titles[1] == "Each word becomes a vector: X"
+    assert titles[2].startswith("Split into 8 heads: multiply X")
+    assert titles[3].startswith("Attention in each head")
+    assert "WO" in titles[4]
+    assert items.nth(0).locator(".word").all_inner_texts() == WORDS
+    assert items.nth(2).locator(".head-card").count() == items.nth(3).locator(".head-card").count() == 8
+    assert "A remark." in items.nth(3).inner_text()
+
+
+def test_m99_every_matrix_has_its_shape_beside_it(open_page: Callable[..., Any], saved: Path) -> None:
+    page = ready(open_page(saved))
+    captions = [
+        [" ".join(text.split()) for text in page.locator(f'[data-step="{at}"] figcaption').all_inner_texts()]
+        for at in range(1, 6)
+    ]
+    assert captions[0] == []
+    assert captions[1] == ["X 2 × 512"]
+    assert captions[2] == [f"W{letter}{head} 512 × 64" for head in range(8) for letter in "QKV"]
+    assert captions[3] == [
+        text for h in range(8) for text in (*(f"{x}{h} 2 × 64" for x in "QKV"), f"A{h} 2 × 2", f"Z{h} 2 × 64")
+    ]
+    assert captions[4] == ["Z0 … Z7 2 × 512", "WO 512 × 512", "Z 2 × 512"]
+    assert "every 8th row and every 2nd column, not averaged" in page.locator('[data-step="3"]').inner_text()
+
+
+def test_pointing_at_a_cell_tells_its_number(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
+    page = ready(open_page(saved))
+    for name, array, row, column in (
+        ("X", steps.inputs, 1, 300),
+        ("Q3", steps.queries[3], 1, 17),
+        ("V7", steps.values[7], 0, 63),
+        ("Z0", steps.heads[0], 1, 0),
+        ("Z", steps.output, 0, 511),
+    ):
+        said = hover(page, name, *array.shape, row, column)
+        assert said.startswith(name) and f"{WORDS[row]}, column {column} " in said
+        assert number(said) == pytest.approx(array[row, column], abs=2e-4)
+    said = hover(page, "A5", 2, 2, 1, 0)
+    assert f"{WORDS[1]} → {WORDS[0]}" in said
+    assert number(said) == pytest.approx(steps.weights[5, 1, 0], abs=5e-5)
+    page.mouse.move(2, 2)
+    assert page.locator(".steps-tip").is_hidden()
+
+
+def test_sampled_and_joined_matrices_tell_the_true_place(
+    open_page: Callable[..., Any], saved: Path, steps: AttentionSteps
+) -> None:
+    page = ready(open_page(saved))
+    said = hover(page, "W^K6", 64, 32, 5, 9)  # every 8th row and every 2nd column
+    assert "row 40, column 18 " in said
+    assert number(said) == pytest.approx(steps.key_matrices[6, 40, 18], abs=2e-4)
+    said = hover(page, "joined heads", 2, 512, 1, 3 * 64 + 21)
+    assert said.startswith("Z3") and ", column 21 " in said
+    assert number(said) == pytest.approx(steps.heads[3, 1, 21], abs=2e-4)
+
+
+def test_arrow_keys_walk_over_the_cells(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
+    page = ready(open_page(saved))
+    page.locator('.cells[data-name="K1"]').focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+    said = page.locator(".steps-tip").inner_text().replace("\n", " ")
+    assert f"{WORDS[1]}, column 1 " in said
+    assert number(said) == pytest.approx(steps.keys[1, 1, 1], abs=2e-4)
+    page.keyboard.press("Tab")
+    assert page.locator(".steps-tip").is_hidden()
+
+
+def test_colours_tell_the_sign(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
+    """Above zero is bluer than red, below zero redder than blue; with the theme the colours change."""
+    read = """(name) => {
+        const canvas = document.querySelector(`.cells[data-name="${name}"] canvas`);
+        return Array.from(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data);
+    }"""
+    page = ready(open_page(saved))
+    pixels = np.array(page.evaluate(read, "Q3")).reshape(2, 64, 4).astype(int)
+    clear = np.abs(steps.queries[3]) > 0.5
+    assert clear.sum() > 40
+    assert ((pixels[..., 2] > pixels[..., 0]) == (steps.queries[3] > 0))[clear].all()
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(100)
+    assert np.array(page.evaluate(read, "Q3")).reshape(2, 64, 4).astype(int)[..., :3].mean() < pixels[..., :3].mean()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(340, False), (420, True), (1280, True), (1600, False)])
+def test_the_page_fits_the_window(open_page: Callable[..., Any], saved: Path, width: int, dark: bool) -> None:
+    page = ready(open_page(saved, width=width, dark=dark))
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    boxes = [page.locator(where).bounding_box() for where in ('.cells[data-name="joined heads"]', ".bands")]
+    assert boxes[0]["width"] == boxes[1]["width"] >= 512  # each head's name stands under its own columns
+
+
+def test_cross_attention_and_long_texts_say_what_they_show(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    words, memory = [f"▁word{i}" for i in range(5)], [f"m{i}" for i in range(40)]
+    view = steps_view(figure(words, width=66, heads=3, memory=memory), title="long")
+    page = ready(open_page(view.save(tmp_path / "long.html")))
+    first = page.locator('[data-step="1"]')
+    assert first.locator(".word").all_inner_texts()[:6] == [f"·word{i}" for i in range(5)] + ["m0"]
+    assert "The first 32 of 40 pieces are drawn" in first.inner_text()
+    assert "A dot begins a word." in first.inner_text()
+    assert page.locator('[data-step="2"] h2').inner_text().endswith("R, from the layer below")
+    captions = [" ".join(text.split()) for text in page.locator('[data-step="2"] figcaption').all_inner_texts()]
+    assert captions == ["R 5 × 66", "M 40 × 66"]
+    formula = " ".join(page.locator(".formula").inner_text().split())
+    assert formula == "R × WQi = Qi M × WKi = Ki M × WVi = Vi"
+    assert "word4, column 65" in hover(page, "R", 5, 66, 4, 65)
+    assert "m31, column 0" in hover(page, "K2", 32, 22, 31, 0)
