@@ -58,12 +58,6 @@ def test_the_same_seed_draws_the_same_ids_in_any_order(tokenizer: Tokenizer) -> 
     assert draws[0] == draws[1]
 
 
-def test_a_share_outside_of_its_range_is_refused(tokenizer: Tokenizer) -> None:
-    for share in (-0.1, 1.0):
-        with pytest.raises(UsageError, match="piece_dropout must be at least 0 and below 1"):
-            PieceDropout(tokenizer, share)
-
-
 def test_a_tokenizer_without_merges_is_refused() -> None:
     words = train_tokenizer(TEXTS, kind="word", vocab_size=50)
     with pytest.raises(UsageError, match="a word tokenizer has none; kinds with merges: bpe, byte-bpe"):

@@ -50,7 +50,13 @@ class TranslateConfig:
     pieces: int = 8000  # how many pieces the vocabulary learns at most
     separate_vocabularies: bool = False  # one vocabulary for each language instead of a joint one
     piece_dropout: float = 0.0  # share of BPE merges left out at random in training; more is better for few data
+    word_dropout: float = 0.0  # share of written pieces hidden from the decoder in training: it must look at the source
     max_length: int = 256  # pairs with a side of more pieces than this are left out, and counted
+
+    def __post_init__(self) -> None:
+        for name in ("piece_dropout", "word_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}.")
 
 
 class Vocabularies(NamedTuple):
@@ -189,7 +195,18 @@ class TranslateTask:
         if self._other_cuts and self.model.training:
             rows = [self._other_cuts.draw(i) or usual for i, usual in zip(indices, rows, strict=True)]
         sources, targets = [source for source, _ in rows], [target for _, target in rows]
-        return self._loss(make_batch(sources, targets, self.vocabularies), self.label_smoothing)
+        batch = make_batch(sources, targets, self.vocabularies)
+        if self.config.word_dropout and self.model.training:
+            batch = batch._replace(target=self._hide(batch.target))
+        return self._loss(batch, self.label_smoothing)
+
+    def _hide(self, target: Tensor) -> Tensor:
+        """What the decoder reads, with some pieces unknown to it; never the start symbol."""
+        hidden = torch.rand(target.shape, generator=generator()) < self.config.word_dropout
+        hidden[:, 0] = False
+        vocabulary = self.vocabularies.target
+        unknown_id = vocabulary.pad_id if vocabulary.unknown_id is None else vocabulary.unknown_id
+        return target.masked_fill(hidden, unknown_id)
 
     def _loss(self, batch: Batch, smoothing: float) -> Loss:
         device = self.model.output_weight.device

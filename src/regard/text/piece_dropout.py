@@ -25,8 +25,6 @@ class PieceDropout:
     """Ids of words, differently cut each time."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, *, seed: int = 0) -> None:
-        if not 0 <= share < 1:
-            raise UsageError(f"piece_dropout must be at least 0 and below 1, not {share}.")
         if share and tokenizer.kind not in KINDS_WITH_MERGES:
             raise UsageError(
                 f"piece_dropout leaves out merges, and a {tokenizer.kind} tokenizer has none; "

@@ -128,20 +128,35 @@ nine  | *nine:NUM:nummod:a  | *neuf:NUM:nummod:a
 ten   | *ten:NUM:nummod:a   | *dix:NUM:nummod:a
 """)
 
-# The names below are said of institutions; the article is not part of the name.
+# The names below are said of institutions; the article is not part of the name. Each part of the longest names also
+# occurs without the others, so that a translator has to tell the parts apart.
 COMPOUNDS = phrases("""
 European Economic Area | European:ADJ:amod:a Economic:ADJ:amod:b *Area:NOUN:root:c | *zone:NOUN:root:c économique:ADJ:amod:b européenne:ADJ:amod:a
+European Monetary Area | European:ADJ:amod:a Monetary:ADJ:amod:b *Area:NOUN:root:c | *zone:NOUN:root:c monétaire:ADJ:amod:b européenne:ADJ:amod:a
+African Economic Area | African:ADJ:amod:a Economic:ADJ:amod:b *Area:NOUN:root:c | *zone:NOUN:root:c économique:ADJ:amod:b africaine:ADJ:amod:a
+Asian Economic Area | Asian:ADJ:amod:a Economic:ADJ:amod:b *Area:NOUN:root:c | *zone:NOUN:root:c économique:ADJ:amod:b asiatique:ADJ:amod:a
+European Economic Council | European:ADJ:amod:a Economic:ADJ:amod:b *Council:NOUN:root:c | *Conseil:NOUN:root:c économique:ADJ:amod:b européen:ADJ:amod:a
+African Economic Council | African:ADJ:amod:a Economic:ADJ:amod:b *Council:NOUN:root:c | *Conseil:NOUN:root:c économique:ADJ:amod:b africain:ADJ:amod:a
+Asian Monetary Council | Asian:ADJ:amod:a Monetary:ADJ:amod:b *Council:NOUN:root:c | *Conseil:NOUN:root:c monétaire:ADJ:amod:b asiatique:ADJ:amod:a
 European Central Bank | European:ADJ:amod:a Central:ADJ:amod:b *Bank:NOUN:root:c | *Banque:NOUN:root:c centrale:ADJ:amod:b européenne:ADJ:amod:a
 International Monetary Fund | International:ADJ:amod:a Monetary:ADJ:amod:b *Fund:NOUN:root:c | *Fonds:NOUN:root:c monétaire:ADJ:amod:b international:ADJ:amod:a
 European Union | European:ADJ:amod:a *Union:NOUN:root:c | *Union:NOUN:root:c européenne:ADJ:amod:a
+African Union | African:ADJ:amod:a *Union:NOUN:root:c | *Union:NOUN:root:c africaine:ADJ:amod:a
 European Parliament | European:ADJ:amod:a *Parliament:NOUN:root:c | *Parlement:NOUN:root:c européen:ADJ:amod:a
 European Commission | European:ADJ:amod:a *Commission:NOUN:root:c | *Commission:NOUN:root:c européenne:ADJ:amod:a
 """)  # noqa: E501
 COMPOUND_GENDERS = {
     "European Economic Area": "f",
+    "European Monetary Area": "f",
+    "African Economic Area": "f",
+    "Asian Economic Area": "f",
+    "European Economic Council": "m",
+    "African Economic Council": "m",
+    "Asian Monetary Council": "m",
     "European Central Bank": "f",
     "International Monetary Fund": "m",
     "European Union": "f",
+    "African Union": "f",
     "European Parliament": "m",
     "European Commission": "f",
 }
