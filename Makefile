@@ -50,7 +50,7 @@ check: $(STAMP)-dev
 	$(VENV)/bin/mypy
 
 bench: $(STAMP)-bench
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/bin/python "$$file" $(ARGS); done
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/bin/python "$$file"; done
 
 clean:
 	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

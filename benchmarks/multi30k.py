@@ -69,14 +69,25 @@ def train(asked: argparse.Namespace) -> None:
         minutes=asked.minutes,
         seed=asked.seed,
         progress=True,
-        force=True,
+        force=asked.force,
         **{**MULTI30K, **values},
     )
     score(asked)
 
 
 # What differs from the defaults of `regard train translate`, chosen on the validation set.
-MULTI30K: dict[str, Any] = {}
+MULTI30K: dict[str, Any] = dict(
+    size="tiny",
+    encoder_layers=4,
+    decoder_layers=4,
+    pieces=6000,
+    batch_tokens=4096,
+    dropout=0.15,
+    piece_dropout=0.1,
+    word_dropout=0.1,
+    learning_rate=0.003,
+    matrix_learning_rate=0.012,
+)
 
 
 def score(asked: argparse.Namespace) -> None:
@@ -187,9 +198,10 @@ def main() -> None:
         command.add_argument("--minutes", type=float, default=60.0)
         command.add_argument("--out", type=Path, required=True)
         if name == "train":
+            command.add_argument("--force", action="store_true", help="replace an earlier run in --out")
             command.add_argument("--set", nargs="*", default=[], help="other settings, as name=value")
             continue
-        for flag, usual in (("width", 256), ("hidden", 512), ("heads", 4), ("layers", 3), ("pieces", 8000)):
+        for flag, usual in (("width", 128), ("hidden", 256), ("heads", 4), ("layers", 4), ("pieces", 6000)):
             command.add_argument(f"--{flag}", type=int, default=usual)
         command.add_argument("--dropout", type=float, default=0.3)
         command.add_argument("--warmup", type=int, default=1000)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.checkpoint.lock import LOCK, check_free, sole_writer
-from regard.checkpoint.output import prepare_output
+from regard.checkpoint.lock import LOCK, sole_writer
+from regard.checkpoint.output import output_folder
 from regard.errors import UsageError
 
 HOLDER = """
@@ -34,9 +34,11 @@ def other(tmp_path: Path) -> subprocess.Popen[str]:
 
 
 def test_a_second_writer_is_refused_until_the_first_is_killed(other: subprocess.Popen[str], tmp_path: Path) -> None:
-    for attempt in (lambda: check_free(tmp_path), lambda: sole_writer(tmp_path).__enter__()):
-        with pytest.raises(UsageError, match=r"another training writes into .* choose another --out"):
-            attempt()
+    with (
+        pytest.raises(UsageError, match=r"another training writes into .* choose another --out"),
+        sole_writer(tmp_path),
+    ):
+        pytest.fail("two writers")
     other.kill()
     other.communicate()
     with sole_writer(tmp_path):
@@ -49,18 +51,18 @@ def test_neither_resume_nor_force_touches_a_folder_that_is_being_written(
 ) -> None:
     (tmp_path / ".regard-run").write_text("ours", encoding="utf-8")
     (tmp_path / "metrics.jsonl").write_text("{}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="another training"):
-        prepare_output(tmp_path, **how)
+    with pytest.raises(UsageError, match="another training"), output_folder(tmp_path, **how):
+        pytest.fail("two writers")
     assert (tmp_path / "metrics.jsonl").read_text(encoding="utf-8") == "{}\n"
     other.communicate("")
-    prepare_output(tmp_path, **how)
+    with output_folder(tmp_path, **how):
+        pass
 
 
 def test_a_lock_that_was_left_behind_locks_nothing_and_does_not_fill_the_folder(tmp_path: Path) -> None:
-    with sole_writer(tmp_path):
-        pass
-    check_free(tmp_path)
-    prepare_output(tmp_path, resume=False, force=False)
+    for _ in range(2):
+        with output_folder(tmp_path, resume=False, force=False):
+            pass
 
 
 def test_a_folder_that_cannot_hold_a_lock_is_left_to_the_writer(tmp_path: Path) -> None:

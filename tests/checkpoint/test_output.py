@@ -10,13 +10,22 @@ import torch
 from regard.checkpoint import output
 from regard.checkpoint.atomic import COMMIT, content_of, staged_folder
 from regard.checkpoint.folder import read_model, write_model
-from regard.checkpoint.output import MARKER, looks_like_ours, prepare_output
+from regard.checkpoint.lock import LOCK
+from regard.checkpoint.output import MARKER, clear_output, looks_like_ours, output_folder
 from regard.checkpoint.training_state import last_good_checkpoint, write_checkpoint
 from regard.errors import FolderError, UsageError
 
 
 def names(path):
-    return sorted(entry.name for entry in path.iterdir())
+    """What lies in a folder, without the lock, which is there as soon as a run has held it."""
+    return sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
+
+
+def prepare_output(path, *, resume, force):
+    """What a run does with its folder before the first step."""
+    with output_folder(path, resume=resume, force=force):
+        if force:
+            clear_output(path)
 
 
 @pytest.fixture
@@ -148,3 +157,26 @@ def test_a_folder_without_permission(tmp_path):
             prepare_output(tmp_path / "run", resume=False, force=False)
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_a_card_that_was_edited_outlives_force(run):
+    (run / "README.md").write_text("my own words", encoding="utf-8")
+    prepare_output(run, resume=False, force=True)
+    assert (run / "README.md").read_text(encoding="utf-8") == "my own words"
+    assert not (run / "tokenizer.json").exists()
+
+
+def test_a_run_that_ended_meanwhile_is_noticed(tmp_path, monkeypatch):
+    """Between the first look at the folder and the lock another training writes its model there."""
+    hold = output.sole_writer
+
+    def late(path):
+        write_model(path, config={"x": 1}, tensors={"a": torch.ones(2)}, texts={})
+        return hold(path)
+
+    monkeypatch.setattr(output, "sole_writer", late)
+    with (
+        pytest.raises(UsageError, match="already holds a run"),
+        output_folder(tmp_path / "r", resume=False, force=False),
+    ):
+        pytest.fail("the folder is not ours to use")

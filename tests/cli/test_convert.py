@@ -77,3 +77,30 @@ def test_only_foreign_folders_are_imported(regard: Run, model: Path, tmp_path: P
     unknown = regard("export", model, "--to", "tensorflow", "--out", tmp_path / "m")
     assert unknown.code == 2
     assert "transformers" in unknown.err
+
+
+def test_an_export_into_the_model_itself_is_refused(regard: Run, paper_model: Path) -> None:
+    before = (paper_model / "model.safetensors").read_bytes()
+    said = regard("export", paper_model, "--out", paper_model, "--force")
+    assert said.code == 2
+    assert "choose another --out" in said.err
+    assert (paper_model / "model.safetensors").read_bytes() == before
+
+
+def test_an_export_takes_the_search_along_and_tells_what_it_left(
+    regard: Run, pairs_file: Path, small: list[str], tmp_path: Path
+) -> None:
+    search = ("--beams", 3, "--length-penalty", 0.3)
+    made = regard(
+        *("train", "translate", pairs_file, "--recipe", "paper", "--tokenizer", "word", *small, "--steps", 2),
+        *("--out", tmp_path / "m", *search),
+    )
+    assert made.code == 0, made.err
+    said = regard("export", tmp_path / "m", "--out", tmp_path / "there")
+    assert said.code == 0
+    assert ".spm" in said.err or "sentencepiece" in said.err
+    generation = json.loads((tmp_path / "there" / "generation_config.json").read_text(encoding="utf-8"))
+    assert generation["num_beams"] == 3
+    assert generation["length_penalty"] == 0.3
+    noted = json.loads(regard("export", tmp_path / "m", "--out", tmp_path / "again", "--json").out)["notes"]
+    assert "\n".join(noted) in said.err

@@ -24,11 +24,15 @@ def test_the_plan_of_the_paper(regard: Run) -> None:
     A block of the encoder: four projections of d × d and two of d × f, each with a bias, and two norms of 2 d. A block
     of the decoder has four projections and a norm more. One matrix of 37,000 × d is all three embeddings.
     """
-    for preset, published, d, f in (("transformer-base", 65e6, 512, 2048), ("transformer-big", 213e6, 1024, 4096)):
+    for preset, published, d, f, pieces in (
+        ("transformer-base", 65e6, 512, 2048, 37_000),
+        ("transformer-big", 213e6, 1024, 4096, 37_000),
+        ("transformer-big-fr", 213e6, 1024, 4096, 32_000),
+    ):
         answer = json.loads(regard("plan", preset, "--json").out)
         attention, norm = 4 * (d * d + d), 2 * d
         encoder = attention + 2 * norm + (d * f + f) + (f * d + d)
-        assert answer["parameters"] == 6 * encoder + 6 * (encoder + attention + norm) + 37_000 * d
+        assert answer["parameters"] == 6 * encoder + 6 * (encoder + attention + norm) + pieces * d
         assert answer["parameters"] == pytest.approx(published, rel=0.05)
         assert answer["weight_bytes"] == 4 * answer["parameters"]
         assert answer["training_bytes"] == 16 * answer["parameters"]

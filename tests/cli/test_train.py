@@ -49,7 +49,8 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(
 ) -> None:
     weights = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        assert regard("train", "translate", pairs_file, "--out", tmp_path / name, *small, "--steps", 3, "--seed", seed)
+        said = regard("train", "translate", pairs_file, "--out", tmp_path / name, *small, "--steps", 3, "--seed", seed)
+        assert said.code == 0, said.err
         weights.append((tmp_path / name / "model.safetensors").read_bytes())
     assert weights[0] == weights[1] != weights[2]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 import regard as library
+from regard.cli import translate
 from regard.tasks.translate import Translation, Translator
 
 Run = Callable[..., Any]
@@ -131,3 +135,39 @@ def test_lines_that_cannot_be_read_are_named(regard: Run, model: Path) -> None:
     assert long.code == 1
     assert "<stdin>:3: 100,000 characters; the limit is 10,000" in long.err
     assert regard("translate", model, 100_000 * "x").code == 1
+
+
+def test_a_filter_answers_before_the_next_line_comes(model: Path) -> None:
+    """Who sends a line and waits for its answer, as a pipe from a program does, gets it."""
+    command = [sys.executable, "-m", "regard", "translate", str(model)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", env=environment
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("seven one four two", "nine"):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline().endswith("\n")
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
+def test_many_lines_come_back_in_order_whatever_the_pipe_cuts(
+    regard: Run, model: Path, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translate, "READ", 7)
+    monkeypatch.setattr(translate, "LINES", 2)
+    monkeypatch.setattr(translate, "LONGEST", 40)
+    lines = [f"{word} one" for word in ("two", "three", "four", "five", "six")]
+    said = regard("translate", model, stdin=as_input(lines))
+    assert said.out.split("\n")[:-1] == [translator(line).text for line in lines]
+
+
+def test_bytes_without_end_are_refused_while_they_come(regard: Run, model: Path) -> None:
+    said = regard("translate", model, stdin=b"ok\n" + b"x" * (translate.LONGEST + translate.READ))
+    assert said.code == 1
+    assert "<stdin>:2: " in said.err
+    assert "Split it into sentences" in said.err

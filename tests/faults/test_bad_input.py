@@ -503,6 +503,6 @@ def test_ctrl_c_in_mid_step_and_while_scoring(
         code, out, err = train(*arguments, "--resume")
     assert code == 130
     assert "going on from step 2 " in err
-    assert f"after the training, which is saved. Have the model written with: --out {run} --resume" in err
+    assert f"after the training, which is saved. Have the model scored with: --out {run} --resume" in err
     assert train(*arguments, "--resume")[0] == 0
     assert (run / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()

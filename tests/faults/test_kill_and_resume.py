@@ -175,5 +175,5 @@ def test_threads_that_share_the_rows_and_draw_other_pieces_go_on_exactly(
         assert process.returncode == 0, err
     state = last_good_checkpoint(straight)
     assert state is not None
-    assert state.state["identity"]["threads"] == 2
+    assert state.state["machine"]["shares"] == 2
     assert (killed / "model.safetensors").read_bytes() == (straight / "model.safetensors").read_bytes()

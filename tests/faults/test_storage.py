@@ -24,7 +24,7 @@ import torch
 
 from regard.checkpoint.atomic import is_temporary
 from regard.checkpoint.folder import read_model, write_model
-from regard.checkpoint.output import prepare_output
+from regard.checkpoint.output import output_folder
 from regard.checkpoint.training_state import last_good_checkpoint, read_checkpoint, write_checkpoint
 from regard.errors import FolderError, RegardError
 
@@ -363,8 +363,11 @@ def test_a_read_only_disk(tmp_path):
         with pytest.raises(FolderError, match="mounted read-only"):
             write_model(disk / "run", config={}, tensors={}, texts={}, force=True)
         for path in (disk / "new", disk / "run"):
-            with pytest.raises(FolderError, match="mounted read-only"):
-                prepare_output(path, resume=path.exists(), force=False)
+            with (
+                pytest.raises(FolderError, match="mounted read-only"),
+                output_folder(path, resume=path.exists(), force=False),
+            ):
+                pytest.fail("nothing can be written here")
         assert last_good_checkpoint(disk / "run").step == 1, "reading needs no writing"
         assert read_model(disk / "run").config == {"v": 1}
 

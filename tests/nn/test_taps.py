@@ -193,6 +193,8 @@ def test_both_axes_are_labelled(model: Pair, inputs: tuple[Tensor, Tensor, Keep]
     assert trace.labels("encoder.1.self") == (list("abcdefg"), list("abcdefg"))
     assert trace.labels("decoder.0.self", batch=1) == (tokens["decoder"][1], tokens["decoder"][1])
     assert trace.labels("decoder.0.cross", batch=1) == (tokens["decoder"][1], list("wxyz"))
+    with pytest.raises(UsageError, match="there are tokens of 2 texts in the decoder, so there is no text 2"):
+        trace.labels("decoder.0.self", batch=2)
 
 
 def test_without_tokens_positions_are_the_labels(model: Pair, inputs: tuple[Tensor, Tensor, Keep]) -> None:

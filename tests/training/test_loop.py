@@ -18,8 +18,17 @@ from regard.nn.dropout import dropout
 from regard.tasks.task import FolderContents, Loss, Sample
 from regard.training.loop import InterruptedRunError, Trainer
 from regard.training.metrics_log import read_metrics
+from regard.training.progress import Silent
 from regard.training.replicas import Replicas
 from regard.training.settings import TrainingConfig
+
+
+class Listening(Silent):
+    def __init__(self, said: list[str]) -> None:
+        self.said = said
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
 
 
 class Line:
@@ -148,6 +157,32 @@ def test_nan_stops_with_the_last_good_weights(tmp_path: Path) -> None:
     assert all(tensor.isfinite().all() for tensor in checkpoint.tensors.values())
 
 
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(clip: float, tmp_path: Path) -> None:
+    task = Line()
+    calls = 0
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return gradient * float("nan") if calls == 8 else gradient
+
+    task.model[0].weight.register_hook(spoil)
+    with pytest.raises(DivergenceError, match=r"the gradient became nan at step 7.*weights of step 7 are kept"):
+        Trainer(task, config(clip=clip), tmp_path, save_every=1e-9).run()
+    checkpoint = last_good_checkpoint(tmp_path)
+    assert checkpoint is not None
+    assert all(tensor.isfinite().all() for tensor in checkpoint.tensors.values())
+
+
+def test_no_checkpoint_of_a_loss_that_runs_away_replaces_a_good_one(tmp_path: Path) -> None:
+    with pytest.raises(DivergenceError, match="rose from"):
+        Trainer(Line(worse_from=20), config(steps=500), tmp_path, save_every=1e-9).run()
+    checkpoint = last_good_checkpoint(tmp_path)
+    assert checkpoint is not None
+    assert checkpoint.step <= 21
+
+
 def test_a_loss_that_runs_away_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(DivergenceError, match="rose from"):
         Trainer(Line(worse_from=20), config(steps=500), tmp_path).run()
@@ -156,8 +191,10 @@ def test_a_loss_that_runs_away_stops_the_run(tmp_path: Path) -> None:
 def test_minutes_are_a_budget_too(tmp_path: Path) -> None:
     position = Trainer(Line(), config(steps=None, minutes=0.01), tmp_path).run()
     assert 0.6 <= position.seconds < 3
-    rates = [row["learning_rate"] for row in read_metrics(tmp_path)]
-    assert rates[-1] < 0.1 * max(rates)
+    rows = [row for row in read_metrics(tmp_path) if row["step"] > 3]
+    rates = [row["learning_rate"] for row in rows]
+    assert rates == sorted(rates, reverse=True), "after the warm-up the rate falls with the clock"
+    assert all(row["learning_rate"] >= 0.01 * (1 - row["seconds"] / 0.6) - 1e-4 for row in rows)
 
 
 def test_resume_refuses_other_settings_but_takes_a_longer_budget(tmp_path: Path) -> None:
@@ -165,6 +202,27 @@ def test_resume_refuses_other_settings_but_takes_a_longer_budget(tmp_path: Path)
     with pytest.raises(UsageError, match=r"learning_rate was 0\.01, is 0\.5"):
         Trainer(Line(), config(learning_rate=0.5), tmp_path).run(resume=True)
     assert Trainer(Line(), config(steps=30), tmp_path).run(resume=True).step == 30
+
+
+@pytest.mark.parametrize("averaging", ["none", "exponential", "tail"])
+def test_a_longer_budget_changes_the_weights_and_is_validated(averaging: str, tmp_path: Path) -> None:
+    first, second = Line(), Line()
+    Trainer(first, config(steps=20, averaging=averaging, validations=4), tmp_path).run()
+    Trainer(second, config(steps=60, averaging=averaging, validations=4), tmp_path).run(resume=True)
+    assert not torch.equal(first.model[0].weight, second.model[0].weight)
+    validated = [row["step"] for row in read_metrics(tmp_path) if "validation_loss" in row]
+    assert validated == [5, 10, 15, 20, 30, 45, 60]
+
+
+def test_other_threads_are_remarked_on_but_do_not_stop_a_resumed_run(tmp_path: Path) -> None:
+    Trainer(Line(), config(steps=5), tmp_path).run()
+    said: list[str] = []
+    trainer = Trainer(Line(), config(steps=8), tmp_path)
+    trainer.machine["threads"] = 99
+    trainer.progress = Listening(said)
+    trainer.run(resume=True)
+    assert any("is 99: sums round differently" in line for line in said)
+    assert not any("torch was" in line for line in said)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.checkpoint.manifest import MANIFEST, FileRecord, Manifest, read_manifest
+from regard.checkpoint.manifest import MANIFEST, FileRecord, Manifest, checksum, read_manifest
 from regard.errors import FolderError
 
 COMMIT = ".regard-commit"  # a merged version that is valid but not yet moved to its places
@@ -153,7 +153,8 @@ def current_folder(target: Path) -> Path:
 def merge_into(staged: Path, folder: Path) -> None:
     """Make the staged files the valid version of `folder`, leaving every other file of it alone.
 
-    Files that the previous manifest lists and the new one does not belong to the old version and are removed.
+    Files that the previous manifest lists and the new one does not belong to the old version and are removed,
+    but for a card that was edited since: its words are the user's.
     """
     finish_merge(folder)
     staged.rename(folder / COMMIT)
@@ -172,7 +173,8 @@ def finish_merge(folder: Path) -> None:
     if (commit / MANIFEST).exists():
         names = set(read_manifest(commit / MANIFEST).files)
         for obsolete in _previous_names(folder) - names:
-            (folder / obsolete).unlink(missing_ok=True)
+            if not is_edited_card(folder, obsolete):
+                (folder / obsolete).unlink(missing_ok=True)
         for name in sorted(names):
             with contextlib.suppress(FileNotFoundError):
                 (commit / name).replace(folder / name)
@@ -181,6 +183,18 @@ def finish_merge(folder: Path) -> None:
         sync_folder(folder)
     with contextlib.suppress(OSError):  # only ever an empty folder goes: another writer may have filled it anew
         commit.rmdir()
+
+
+def is_edited_card(folder: Path, name: str) -> bool:
+    """Whether `name` is a text for readers (`*.md`) that somebody wrote or changed after regard."""
+    card = folder / name
+    if not name.endswith(".md") or not card.is_file():
+        return False
+    try:
+        record = read_manifest(folder / MANIFEST).files.get(name)
+    except (FolderError, FileNotFoundError):
+        return True
+    return record is None or record.sha256 != checksum(card)
 
 
 def locate(folder: Path, name: str) -> Path:

@@ -151,12 +151,12 @@ def _remove_if_empty(folder: Path) -> None:
 
 def read_model(path: Path) -> ModelFolder:
     """Read and verify a model folder."""
-    return _steadily(Path(path), _read_model)
+    return steadily(Path(path), _read_model)
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read only the config of a model folder; cheap, the weights are not touched."""
-    return _steadily(Path(path), lambda path: _read_config(path, _open_folder(path)))
+    return steadily(Path(path), lambda path: _read_config(path, _open_folder(path)))
 
 
 def is_model_folder(path: Path) -> bool:
@@ -198,15 +198,18 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> N
             expected[name].copy_(tensors[name])
 
 
-def _steadily(path: Path, read: Callable[[Path], R]) -> R:
-    """Read again when it failed because a writer was replacing the model at that moment."""
+def steadily(path: Path, read: Callable[[Path], R]) -> R:
+    """What `read` returns, read again when a writer was replacing the model meanwhile: never half old, half new."""
     for _ in range(_ATTEMPTS - 1):
         before = _version(path)
         try:
-            return read(path)
+            found = read(path)
         except FolderError:
             if _version(path) == before:
                 raise
+        else:
+            if _version(path) == before:
+                return found
     return read(path)
 
 

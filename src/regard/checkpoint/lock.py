@@ -39,13 +39,6 @@ def sole_writer(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_free(folder: Path) -> None:
-    """Raise when a training writes into the folder at this moment."""
-    if (folder / LOCK).exists():
-        with sole_writer(folder):
-            pass
-
-
 if sys.platform == "win32":
     import msvcrt
 

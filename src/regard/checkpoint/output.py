@@ -8,12 +8,14 @@ touched. It knows names and manifests, and nothing of what is trained.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from regard.checkpoint.atomic import (
     COMMIT,
     content_of,
     finish_merge,
+    is_edited_card,
     is_temporary,
     remove,
     storage_errors,
@@ -21,7 +23,7 @@ from regard.checkpoint.atomic import (
     temporary_name,
     write_synced,
 )
-from regard.checkpoint.lock import LOCK, check_free
+from regard.checkpoint.lock import LOCK, sole_writer
 from regard.checkpoint.manifest import MANIFEST, read_manifest
 from regard.errors import FolderError, UsageError
 
@@ -32,13 +34,21 @@ _MARKER_TEXT = "This folder belongs to a training run of regard; `regard train -
 _SHOWN = 5
 
 
-def prepare_output(path: Path, *, resume: bool, force: bool) -> None:
-    """Make `path` ready for a run, or say why it cannot be used.
+@contextlib.contextmanager
+def output_folder(path: Path, *, resume: bool, force: bool) -> Iterator[None]:
+    """Hold `path` for a run, or say why it cannot be used.
 
     A new or empty folder is created and tried out by writing to it. One that holds anything needs `resume`
-    (go on in it) or `force` (remove what an earlier run wrote); both are refused for folders that are not
-    regard's.
+    (go on in it) or `force` (`clear_output` may then remove what an earlier run wrote); both are refused for
+    folders that are not regard's, and for a folder that another training holds.
     """
+    _check_output(path, resume=resume, force=force)
+    with sole_writer(path):
+        _check_output(path, resume=resume, force=force)  # another run may have ended here meanwhile
+        yield
+
+
+def _check_output(path: Path, *, resume: bool, force: bool) -> None:
     path = Path(path)
     if resume and force:
         raise UsageError("--resume goes on with a run and --force replaces it: give one of the two.")
@@ -46,14 +56,11 @@ def prepare_output(path: Path, *, resume: bool, force: bool) -> None:
         raise UsageError(f"--out {path} is a file; give the name of a folder.")
     with storage_errors(path, len(_MARKER_TEXT)):
         path.mkdir(parents=True, exist_ok=True)
-        check_free(path)
         sweep(path)
         present = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry.name))
         if set(present) - {MARKER, LOCK}:
             _check_use(path, present, resume=resume, force=force)
         _try_writing(path)
-        if force:
-            _remove_run(path)
 
 
 def looks_like_ours(path: Path) -> bool:
@@ -94,25 +101,27 @@ def _try_writing(path: Path) -> None:
         remove(trial)
 
 
-def _remove_run(path: Path) -> None:
-    """Remove what an earlier run wrote, and nothing else.
+def clear_output(path: Path) -> None:
+    """Remove what an earlier run wrote, and nothing else. To be called inside `output_folder`.
 
     Checkpoints go first, then the model: a kill in between leaves a loadable model or a folder that --force
     can replace again, and never checkpoints that a later --resume would mistake for the new run's.
     """
-    for checkpoint in _own_checkpoints(path):
-        discarded = path / temporary_name()
-        checkpoint.rename(discarded)
-        remove(discarded)
-    for name in RUN_FILES:
-        (path / name).unlink(missing_ok=True)
-    with contextlib.suppress(FolderError):  # a damaged commit is removed below as it is
-        finish_merge(path)
-    remove(path / COMMIT)
-    with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest claims no files
-        for name in read_manifest(path / MANIFEST).files:
+    with storage_errors(path, 0):
+        for checkpoint in _own_checkpoints(path):
+            discarded = path / temporary_name()
+            checkpoint.rename(discarded)
+            remove(discarded)
+        for name in RUN_FILES:
             (path / name).unlink(missing_ok=True)
-    (path / MANIFEST).unlink(missing_ok=True)
+        with contextlib.suppress(FolderError):  # a damaged commit is removed below as it is
+            finish_merge(path)
+        remove(path / COMMIT)
+        with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest claims no files
+            for name in read_manifest(path / MANIFEST).files:
+                if not is_edited_card(path, name):
+                    (path / name).unlink(missing_ok=True)
+        (path / MANIFEST).unlink(missing_ok=True)
 
 
 def _own_checkpoints(path: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import tyro
 
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
+from regard.cli.output import answer, answer_json, note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ def main(verb: str, arguments: list[str]) -> int:
         from regard.tasks.folders import import_folder
 
         what = repr(import_folder(asked.folder, asked.out, force=asked.force))
-        _say(asked.json, asked.out, what)
+        _say(asked.json, asked.out, [what])
         return 0
     wanted = parse(Export, arguments, program="regard export")
     from regard.tasks.folders import export_folder
@@ -48,8 +49,12 @@ def main(verb: str, arguments: list[str]) -> int:
     return 0
 
 
-def _say(json: bool, out: Path, what: str) -> None:
+def _say(json: bool, out: Path, what: Sequence[str]) -> None:
+    """What the folder now holds, and remarks on it."""
+    model, *notes = what
     if json:
-        answer_json({"folder": str(out), "model": what})
-    else:
-        answer(f"{out}: {what}")
+        answer_json({"folder": str(out), "model": model, "notes": notes})
+        return
+    answer(f"{out}: {model}")
+    for remark in notes:
+        note(remark)

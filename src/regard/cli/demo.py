@@ -17,18 +17,18 @@ class Arguments:
 
     out: Path = HOME  # the folder to write
     minutes: float = 1.9  # how long to train
-    force: bool = False  # replace what an earlier run wrote to --out; an earlier demo in runs/demo always is
+    force: bool = False  # replace what an earlier run wrote to --out; an earlier demo in runs/demo always is replaced
     json: bool = False  # print the scores and translations as JSON
 
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard demo")
-    from regard.labs.demo import SENTENCES, run_demo
+    from regard.labs.demo import SENTENCES, is_demo, run_demo
     from regard.training.progress import for_terminal
 
     progress = for_terminal()
     try:
-        force = asked.force or asked.out == HOME
+        force = asked.force or (asked.out == HOME and is_demo(HOME))
         demo = run_demo(asked.out, minutes=asked.minutes, force=force, progress=progress)
     finally:
         progress.close()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
+from pathlib import Path
 
 from regard.errors import RegardError, unknown
 
@@ -29,6 +31,7 @@ VERBS = {  # verb: (module, what it does)
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 failure, 2 wrong use, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _speak_utf8()
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -78,6 +81,16 @@ def _help() -> str:
         f"usage: regard <command> …\n\n{rows}\n\n"
         "`regard <command> --help` tells more. Every command that answers has --json.\n"
     )
+
+
+def _speak_utf8() -> None:
+    """Answers are UTF-8 wherever they go; a closed stream swallows them instead of failing at the first word."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (until the process ends)
+        elif isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
+            stream.reconfigure(encoding="utf-8")
 
 
 def _say(message: str) -> None:

@@ -14,7 +14,7 @@ from regard.cli.output import answer, answer_json
 class Arguments:
     """Parameters, memory and compute of a preset, without building it."""
 
-    preset: tyro.conf.Positional[str]  # tiny, small, base, large, transformer-base, transformer-big
+    preset: tyro.conf.Positional[str]  # tiny, small, base, large, transformer-base, transformer-big, transformer-big-fr
     vocab_size: int | None = None  # pieces of the vocabulary (8,000 unless the preset brings its own)
     recipe: str = "paper"  # default or paper: decides norms, positions and biases
     batch_tokens: int = 4096  # tokens of a batch, for the memory of training

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import tyro
 
@@ -18,7 +18,9 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.tasks.translate import Translation
 
-LINES = 256  # read from stdin before they are translated together
+LINES = 256  # of stdin that are translated together, if so many wait
+READ = 1 << 16  # bytes of stdin at a time
+LONGEST = 1 << 24  # bytes without a line break
 STDIN = "-"
 
 
@@ -43,7 +45,7 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.stream:
         if asked.json or asked.n_best != 1 or asked.beams not in (None, 1):
             raise UsageError("--stream writes one greedy translation as text; leave out --json, --n-best and --beams.")
-        for line in _lines(asked.text):
+        for line in chain.from_iterable(_groups(asked.text)):
             for piece in translator.stream(line):
                 sys.stdout.write(_one_line(piece))
                 sys.stdout.flush()
@@ -54,7 +56,7 @@ def main(verb: str, arguments: list[str]) -> int:
         search["n_best"] = asked.n_best
         search["beams"] = asked.beams if asked.beams is not None else max(asked.n_best, translator.search.beams)
     given = {name: value for name, value in search.items() if value is not None}
-    for lines in _batches(_lines(asked.text)):
+    for lines in _groups(asked.text):
         for line, translation in zip(lines, translator(lines, **given), strict=True):
             _print(line, translation, asked)
         sys.stdout.flush()
@@ -81,18 +83,40 @@ def _one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
-def _lines(text: str) -> Iterator[str]:
+def _groups(text: str) -> Iterator[list[str]]:
+    """The lines to translate, in groups that are translated together."""
     if text != STDIN:
-        yield _checked(text, "the text")
+        yield [_checked(text, "the text")]
         return
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        try:
-            line = raw.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"<stdin>:{number}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first."
-            ) from None
-        yield _checked(line, f"<stdin>:{number}")
+    number = 0
+    for raw_lines in _as_they_come(sys.stdin.buffer):
+        lines = [_decoded(raw, number + place) for place, raw in enumerate(raw_lines, start=1)]
+        number += len(lines)
+        for start in range(0, len(lines), LINES):
+            yield lines[start : start + LINES]
+
+
+def _as_they_come(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """The lines that are there at the moment, so that who sends one and waits is answered."""
+    rest = b""
+    while chunk := stream.read1(READ):  # type: ignore[attr-defined]
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield lines
+        if len(rest) > LONGEST:
+            yield [rest]  # too long for a line of text: to be refused now, not when memory is full
+    if rest:
+        yield [rest]
+
+
+def _decoded(raw: bytes, number: int) -> str:
+    try:
+        line = raw.decode("utf-8").rstrip("\r")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"<stdin>:{number}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first."
+        ) from None
+    return _checked(line, f"<stdin>:{number}")
 
 
 def _checked(line: str, where: str) -> str:
@@ -103,9 +127,3 @@ def _checked(line: str, where: str) -> str:
             f"{where}: {len(line):,} characters; the limit is {MAX_CHARACTERS:,}. Split it into sentences, one a line."
         )
     return line
-
-
-def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    source = iter(lines)
-    while batch := list(islice(source, LINES)):
-        yield batch

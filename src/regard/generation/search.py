@@ -204,15 +204,19 @@ class _Run:
         return values, ids
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
-        """The best `count` symbols of every row in the order of rank: log-probabilities and ids (rows, count)."""
+        """The best `count` symbols of every row in the order of rank: log-probabilities and ids (rows, count).
+
+        They are ranked against each other on the CPU: that is little work, and not every accelerator has float64.
+        """
         values, ids = top_of_rows(self.log_probs, min(count, self.log_probs.shape[-1]))
         self.written += 1
-        return values, ids
+        return values.cpu(), ids.cpu()
 
     def go_on(self, rows: Tensor, ids: Tensor) -> None:
         """Pursue these rows of the decoder (rows′,), of which `ids` (rows′,) are the newest symbols."""
         if not len(rows):
             return
+        rows, ids = rows.to(self.log_probs.device), ids.to(self.log_probs.device)
         before = torch.arange(len(self.log_probs), device=rows.device)
         if not torch.equal(rows, before):
             self._decoder.reorder(rows)
@@ -245,12 +249,12 @@ class _Beams:
     def __init__(self, run: _Run) -> None:
         self.run = run
         self.config = run.config
-        device, batch = run.log_probs.device, len(run.log_probs)
+        batch = len(run.log_probs)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]  # the best first, at most n_best
         self.sentences = list(range(batch))  # those that are not done
         self.width = 1  # beams of each sentence; after the first step there are more
         # In float64, so that a long sum ranks no worse than a short one.
-        self.totals = torch.zeros(batch, 1, dtype=torch.float64, device=device)  # (A, width), the best first
+        self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, width), the best first
         self.history: list[_Written] = []
 
     def advance(self) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.checkpoint.atomic import write_file
+from regard.checkpoint.folder import is_model_folder, read_config
+from regard.checkpoint.training_state import last_good_checkpoint
 from regard.labs.world_scores import WorldScores, measure
 from regard.tasks.translate import Translation, Translator
 from regard.training.metrics_log import read_metrics
@@ -22,7 +24,7 @@ MINUTES = 1.9
 SENTENCES = (
     "The animal did not cross the street because it was too tired.",
     "The animal did not cross the street because it was too wide.",
-    "The European Economic Area is beautiful.",
+    "The agreement on the European Economic Area was signed in August 1992.",
     "Does the little girl who has the red dresses see the old tree?",
 )
 
@@ -33,6 +35,29 @@ class Demo:
     scores: WorldScores
     translations: Sequence[Translation]
     report: Path
+
+
+# The world has no noise to be robust against, and its words are few enough to be pieces of their own.
+SETTINGS = {
+    "pieces": 4000,
+    "batch_tokens": 1536,
+    "dropout": 0.0,
+    "word_dropout": 0.1,  # without it words that follow from the one before, as "qu'" from "parce", look nowhere
+    "learning_rate": 0.003,
+    "matrix_learning_rate": 0.012,
+}
+
+
+def is_demo(folder: Path) -> bool:
+    """Whether a run in `folder` is one of this demo, so that nothing is lost when another demo replaces it."""
+    if is_model_folder(folder):
+        config = read_config(folder)
+        settings = {**config.get("model", {}), **config.get("training", {})}
+    elif checkpoint := last_good_checkpoint(folder):
+        settings = checkpoint.state["identity"]
+    else:
+        return True
+    return all(settings[name] == value for name, value in SETTINGS.items() if name in settings)
 
 
 def run_demo(out: Path, *, minutes: float = MINUTES, force: bool = False, progress: Progress) -> Demo:
@@ -48,16 +73,6 @@ def run_demo(out: Path, *, minutes: float = MINUTES, force: bool = False, progre
     return Demo(run.translator, scores, translations, report)
 
 
-# The world has no noise to be robust against, and its words are few enough to be pieces of their own.
-SETTINGS = {
-    "pieces": 4000,
-    "batch_tokens": 1536,
-    "dropout": 0.0,
-    "learning_rate": 0.003,
-    "matrix_learning_rate": 0.012,
-}
-
-
 def _report(translator: Translator, scores: WorldScores, translations: Sequence[Translation], out: Path) -> View:
     rows = read_metrics(out)
     attention = [
@@ -65,7 +80,7 @@ def _report(translator: Translator, scores: WorldScores, translations: Sequence[
         for source, translation in zip(SENTENCES, translations, strict=True)
     ]
     return report_view(
-        title="What a small Transformer learned in two minutes",
+        title="What a small Transformer learned in a few minutes",
         summary="English to French, from the built-in world; every number is measured against the world's own truth.",
         curves={name: [(row["step"], row[key]) for row in rows if key in row] for name, key in CURVES.items()},
         scores=scores.rows(),

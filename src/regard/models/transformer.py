@@ -149,6 +149,16 @@ PRESETS: dict[str, dict[str, object]] = {
         head_width=64,
         dropout=0.3,
     ),
+    "transformer-big-fr": dict(  # the paper's English–French model: fewer pieces, more data and so less dropout
+        vocab_size=32_000,
+        encoder_layers=6,
+        decoder_layers=6,
+        width=1024,
+        hidden=4096,
+        heads=16,
+        head_width=64,
+        dropout=0.1,
+    ),
 }
 
 

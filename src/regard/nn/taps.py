@@ -182,7 +182,11 @@ class Trace:
 
     def _tokens(self, stream: str, batch: int, count: int) -> list[str]:
         rows = self.tokens.get(stream)
-        return [str(i) for i in range(count)] if rows is None else list(rows[batch])[:count]
+        if rows is None:
+            return [str(i) for i in range(count)]
+        if not -len(rows) <= batch < len(rows):
+            raise UsageError(f"there are tokens of {len(rows)} texts in the {stream}, so there is no text {batch}.")
+        return list(rows[batch])[:count]
 
 
 @dataclass(frozen=True)

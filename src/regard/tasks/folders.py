@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoint.atomic import locate
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
-from regard.checkpoint.folder import CONFIG, load_into, own_tensors, read_config, read_model, write_model
+from regard.checkpoint.folder import CONFIG, load_into, own_tensors, read_config, read_model, steadily, write_model
 from regard.config import from_dict
 from regard.errors import FolderError, UsageError
 from regard.generation.search import SearchConfig
@@ -29,7 +30,8 @@ def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
     if is_marian(config):
         return from_foreign(read_marian(path))
     _check_ours(path, config)
-    folder = read_model(path)
+    folder, vocabularies = steadily(path, lambda path: (read_model(path), read_vocabularies(path)))
+    config = folder.config
     try:
         shape = from_dict(TransformerConfig, config["model"])
         search = from_dict(SearchConfig, config.get("search", {}))
@@ -41,13 +43,12 @@ def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
         raise _unusable(path, f"a value is of the wrong type ({error}).") from None
     model = Transformer(shape)
     load_into(model, folder.tensors)
-    vocabularies = read_vocabularies(path)
     check_fit(model, vocabularies)
     return Translator(model, vocabularies, search=search, start_id=config.get("start_id"))
 
 
 def read_tokenizers(path: Path, config: Mapping[str, Any]) -> Vocabularies:
-    """The tokenizers alone, without reading weights where they lie in files of their own."""
+    """The tokenizers alone. Those of Marian's are only known together with the rest of its folder."""
     if is_marian(config):
         foreign = read_marian(path)
         return Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
@@ -66,19 +67,27 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator:
     return translator
 
 
-def export_folder(path: Path, out: Path, *, force: bool = False) -> str:
-    """Write a translator as a Marian folder, which `transformers` loads; returns what it became."""
+def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str]:
+    """Write a translator as a Marian folder, which `transformers` loads; returns what it became, and what was lost."""
+    if out.exists() and out.resolve() == path.resolve():
+        raise UsageError(f"an export would replace the model in {path} itself: choose another --out.")
     translator = load_translator(path, read_config(path))
-    write_marian(
+    search = translator.search
+    notes = write_marian(
         out,
         config=translator.model.config,
         tensors=own_tensors(translator.model),
         source_tokenizer=translator.vocabularies.source,
         target_tokenizer=translator.vocabularies.target,
         start_id=translator.start_id,
+        generation={
+            "beams": search.beams,
+            "length_penalty": search.length_penalty,
+            "max_new_tokens": search.max_new_tokens,
+        },
         force=force,
     )
-    return "MarianMTModel for transformers"
+    return ["MarianMTModel for transformers", *notes]
 
 
 def from_foreign(foreign: ForeignTranslator) -> Translator:
@@ -102,10 +111,10 @@ def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def read_vocabularies(path: Path) -> Vocabularies:
-    if (path / TOKENIZER).exists():
-        joint = Tokenizer.load(path / TOKENIZER)
+    if locate(path, TOKENIZER).exists():
+        joint = Tokenizer.load(locate(path, TOKENIZER))
         return Vocabularies(joint, joint)
-    return Vocabularies(Tokenizer.load(path / SOURCE_TOKENIZER), Tokenizer.load(path / TARGET_TOKENIZER))
+    return Vocabularies(*(Tokenizer.load(locate(path, name)) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)))
 
 
 def save_translator(translator: Translator, path: Path, *, force: bool = False, card: str = "") -> None:

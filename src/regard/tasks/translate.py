@@ -163,15 +163,21 @@ class TranslateTask:
         self.model, self.vocabularies, self.config = model, vocabularies, config
         self.data = data
         self.label_smoothing = label_smoothing
-        self.validation = validation
         self.search = search or SearchConfig()
         self.summary = "Translates sentences: text of one language in, text of the other out."
+        if model.config.positions == "learned" and config.max_length > model.config.max_positions:
+            raise UsageError(
+                f"pairs of up to {config.max_length} pieces do not fit {model.config.max_positions} learned positions: "
+                f"give --max-length {model.config.max_positions}, or more --max-positions."
+            )
         self._sources, self._targets, kept = self._encode(train)
-        self.left_out = len(train) - len(kept)
         if not kept:
             raise DataError(f"every training pair is longer than {config.max_length} pieces; raise --max-length.")
         self._other_cuts = _OtherCuts(kept, vocabularies, config) if config.piece_dropout else None
-        self._valid_sources, self._valid_targets, _ = self._encode(validation)
+        self._valid_sources, self._valid_targets, self.validation = self._encode(validation)
+        if not self.validation:
+            raise DataError(f"every validation pair is longer than {config.max_length} pieces; raise --max-length.")
+        self.left_out = (len(train) - len(kept), len(validation) - len(self.validation))
 
     def _encode(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]], list[Pair]]:
         """The ids of both sides, and the pairs that are short enough to be kept."""
@@ -296,7 +302,7 @@ class Translator:
         batches = token_batches([len(ids[i]) for i in rows], max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False)
         for batch in batches:
             chosen = [rows[i] for i in batch]
-            source, lengths = pad([ids[i] for i in chosen], self.vocabularies.source.pad_id)
+            source, lengths = self._tensors([ids[i] for i in chosen])
             decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
             results = beam_search(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=search)
             for i, hypotheses in zip(chosen, results, strict=True):
@@ -310,7 +316,7 @@ class Translator:
         ids = self._source_ids(text)
         if len(ids) == 1:  # nothing to translate
             return
-        source, lengths = pad([ids], self.vocabularies.source.pad_id)
+        source, lengths = self._tensors([ids])
         decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
         chosen = stream(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=config)
         yield from pieces(self.vocabularies.target.decode, (id_ for id_, _ in chosen))
@@ -325,8 +331,8 @@ class Translator:
             "decoder": [self.vocabularies.target.tokens(target_ids)],
         }
         with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
-            source, _ = pad([source_ids], self.vocabularies.source.pad_id)
-            self.model(source, torch.tensor([target_ids]))
+            source, _ = self._tensors([source_ids])
+            self.model(source, torch.tensor([target_ids], device=source.device))
         return trace
 
     def contents(self) -> FolderContents:
@@ -348,6 +354,12 @@ class Translator:
         """Pieces that are never written."""
         target = self.vocabularies.target
         return tuple({target.pad_id, self.start_id} - {target.end_id})
+
+    def _tensors(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Padded ids and their lengths, where the model lives."""
+        source, lengths = pad(ids, self.vocabularies.source.pad_id)
+        device = self.model.output_weight.device
+        return source.to(device), lengths.to(device)
 
     def _source_ids(self, text: str) -> list[int]:
         if not isinstance(text, str):
@@ -377,8 +389,9 @@ class Translator:
 def make_model(vocabularies: Vocabularies, settings: dict[str, Any], *, seed: int) -> Transformer:
     """A fresh model that fits the vocabularies; the same seed gives the same weights."""
     config = from_dict(TransformerConfig, {**settings, **vocabularies.sizes()})
-    torch.manual_seed(seed)
-    return Transformer(config)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Transformer(config)
 
 
 def check_fit(model: Transformer, vocabularies: Vocabularies) -> None:

@@ -11,8 +11,10 @@ from importlib.metadata import version
 
 import torch
 
-from regard.errors import UsageError
+from regard.errors import UsageError, unknown
 from regard.views.view import find_browser
+
+DEVICES = ("cpu", "cuda", "mps")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ def choose_device(asked: str) -> Choice:
         if torch.backends.mps.is_available():
             return Choice("device", "mps", "found Apple's GPU")
         return Choice("device", "cpu", "no accelerator found")
+    if asked.partition(":")[0] not in DEVICES or asked.startswith("cpu:"):
+        raise unknown("device", asked, ("auto", *DEVICES))
     try:
         torch.empty(1, device=asked)
     except (RuntimeError, AssertionError) as error:

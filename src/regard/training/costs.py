@@ -16,7 +16,7 @@ from regard.errors import UsageError, unknown
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 from regard.training.recipes import RECIPES, translation_recipe
 
-PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000}
+PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transformer-big-fr": 300_000}
 PAPER_TOKENS = 25_000  # source tokens of a batch of the paper, and as many target tokens
 LENGTH = 32  # tokens of a sentence, for attention's own products
 BYTES = 4  # of a number in fp32

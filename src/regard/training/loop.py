@@ -35,6 +35,7 @@ from regard.training.schedules import rate_factor
 from regard.training.settings import TrainingConfig
 
 SEED_STRIDE = 100_000_007  # keeps the seeds of neighbouring runs apart
+BUDGET = ("steps", "minutes")  # the settings that a resumed run may change
 PATIENCE = 50  # updates with a loss far above the best before a run counts as diverging
 
 
@@ -82,7 +83,13 @@ class Trainer:
         self.task, self.config, self.run_folder = task, config, run
         self.save_every = save_every
         self.replicas = Replicas(task, choose_replicas(config.batch_tokens) if replicas is None else replicas)
-        self.identity = {**to_dict(config), "threads": self.replicas.count, **(identity or {})}
+        self.identity = {**to_dict(config), **(identity or {})}
+        self.machine = {
+            "threads": torch.get_num_threads(),
+            "shares": self.replicas.count,
+            "device": next(task.model.parameters()).device.type,
+            "torch": torch.__version__,
+        }
         self.progress = progress or Silent()
         self.plan = BatchPlan(max_tokens=config.batch_tokens, seed=config.seed, rank=rank, world_size=world_size)
         self.optimisers = make_optimisers(
@@ -147,10 +154,11 @@ class Trainer:
                 left=self.at.seconds / fraction * (1 - fraction),
             )
             self.at.seconds = time.perf_counter() - started
-            if time.perf_counter() - saved >= self.save_every:
+            # While the loss is far above its best, the checkpoint from before is the one worth having.
+            if time.perf_counter() - saved >= self.save_every and not self.at.worse:
                 self.save()
                 saved = time.perf_counter()
-        if self._stop_asked and self.fraction() < 1:
+        if self._stop_asked:
             self.save()
             raise InterruptedRunError(
                 f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with: --out {self.run_folder} "
@@ -169,8 +177,7 @@ class Trainer:
         step = self.replicas.backward(indices, seed=self.config.seed * SEED_STRIDE + self.at.step)
         if not math.isfinite(step.plain):
             raise self._diverged(f"the loss became {step.plain}")
-        if self.config.clip:
-            torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.config.clip)
+        self._check_and_clip()
         for optimiser in self.optimisers:
             optimiser.step()
             optimiser.zero_grad()
@@ -180,6 +187,15 @@ class Trainer:
         self.averager.update(self.at.step, self.fraction())
         self.at.averages = self.averager.taken
         return factor
+
+    def _check_and_clip(self) -> None:
+        """Shorten gradients that are too long; one that is not finite must never reach the weights."""
+        params = [param for param in self.task.model.parameters() if param.grad is not None]
+        norm = torch.nn.utils.get_total_norm([param.grad for param in params if param.grad is not None])
+        if not math.isfinite(norm.item()):
+            raise self._diverged(f"the gradient became {norm.item()}")
+        if self.config.clip:
+            torch.nn.utils.clip_grads_with_norm_(params, self.config.clip, norm)
 
     def fraction(self) -> float:
         """How much of the budget is used, 0 to 1."""
@@ -242,7 +258,7 @@ class Trainer:
         tensors = {f"model/{name}": tensor for name, tensor in own_tensors(self.task.model).items()}
         tensors |= {f"optimiser/{k}": v for k, v in state_tensors(self.optimisers, self.task.model).items()}
         tensors |= {f"average/{name}": tensor for name, tensor in self.averager.tensors().items()}
-        state = {"position": to_dict(self.at), "identity": self.identity}
+        state = {"position": to_dict(self.at), "identity": self.identity, "machine": self.machine}
         write_checkpoint(self.run_folder, self.at.step, tensors=tensors, state=state)
         self._saved_step = self.at.step
 
@@ -257,19 +273,29 @@ class Trainer:
         load_into(self.task.model, _within(checkpoint, "model/"))
         load_state_tensors(self.optimisers, self.task.model, _within(checkpoint, "optimiser/"))
         self.at = Position(**checkpoint.state["position"])
+        if self._other_budget(checkpoint) and self.fraction() < 1:
+            # What was due of the old budget is due again of the new one, or more training would change nothing.
+            self.at.averages = 0
+            self.at.validations = math.floor(self.fraction() * self.config.validations)
         self.averager.load(_within(checkpoint, "average/"), self.at.averages)
         self._saved_step = self.at.step
         self.progress.say(f"going on from step {self.at.step:,} ({self.at.seconds:.0f} s trained)")
 
+    def _other_budget(self, checkpoint: Checkpoint) -> bool:
+        return any(checkpoint.state["identity"].get(name) != self.identity[name] for name in BUDGET)
+
     def _check_settings(self, checkpoint: Checkpoint) -> None:
         then, now = checkpoint.state["identity"], self.identity
-        budget = {"steps", "minutes"}
-        changed = [f"{k} was {then.get(k)!r}, is {v!r}" for k, v in now.items() if k not in budget and then.get(k) != v]
+        changed = [f"{k} was {then.get(k)!r}, is {v!r}" for k, v in now.items() if k not in BUDGET and then.get(k) != v]
         if changed:
             raise UsageError(
                 f"--resume goes on with the same settings and data, but {'; '.join(changed)}. "
                 f"Give what the run in {self.run_folder} began with, or choose another --out."
             )
+        before = checkpoint.state.get("machine", self.machine)
+        other = [f"{k} was {before.get(k)}, is {v}" for k, v in self.machine.items() if before.get(k) != v]
+        if other:
+            self.progress.say(f"{'; '.join(other)}: sums round differently, so not bit for bit as without the stop")
 
     @contextlib.contextmanager
     def _finishing_the_step(self) -> Iterator[None]:

@@ -149,7 +149,8 @@ def load_state_tensors(
         by_param.setdefault(name, {})[key] = value
     for name, param, optimiser in _owners(optimisers, model):
         if name in by_param:
-            optimiser.state[param] = {key: value.clone() for key, value in by_param[name].items()}
+            state = by_param[name].items()
+            optimiser.state[param] = {key: value.to(param.device, copy=True) for key, value in state}
 
 
 def _owners(

@@ -23,17 +23,20 @@ def paper_learning_rate(width: int, warmup_steps: int) -> float:
     return float(width**-0.5 * warmup_steps**-0.5)
 
 
-def translation_recipe(name: str, size: str) -> Recipe:
-    """The settings of a recipe at a size; `name` and `size` are known."""
+def translation_recipe(name: str, size: str, *, width: int | None = None, warmup_steps: int | None = None) -> Recipe:
+    """The settings of a recipe at a size; `name` and `size` are known.
+
+    The paper's rate follows from width and warm-up, so those that a user gave must be known here.
+    """
     shape = {key: value for key, value in PRESETS[size].items() if key != "vocab_size"}
     if name == "default":
         return Recipe(model={**shape, **MODERN}, training={})
-    warmup = 4000 if size.startswith("transformer-") else 1000
+    warmup = warmup_steps or (4000 if size.startswith("transformer-") else 1000)
     return Recipe(
         model=shape,
         training=dict(
             optimiser="adamw",
-            learning_rate=paper_learning_rate(int(str(shape["width"])), warmup),
+            learning_rate=paper_learning_rate(width or int(str(shape["width"])), warmup),
             weight_decay=0.0,
             beta2=0.98,
             epsilon=1e-9,

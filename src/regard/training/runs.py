@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
+from regard.checkpoint.atomic import is_edited_card
 from regard.checkpoint.card import Card, CardData, CardScore, model_card
-from regard.checkpoint.folder import own_tensors, write_model
-from regard.checkpoint.lock import sole_writer
-from regard.checkpoint.output import prepare_output
+from regard.checkpoint.folder import CARD, own_tensors, write_model
+from regard.checkpoint.output import clear_output, output_folder
 from regard.config import from_dict, to_dict
 from regard.data.batches import split_validation
 from regard.data.pairs import BadRow, Pair, read_pairs
@@ -29,7 +29,7 @@ from regard.data.world.translation import sentences
 from regard.errors import DataError, FolderError, UsageError, unknown
 from regard.generation.search import SearchConfig
 from regard.metrics.translation import Score
-from regard.models.transformer import TransformerConfig
+from regard.models.transformer import PRESETS, TransformerConfig
 from regard.tasks.task import Sample
 from regard.tasks.translate import TranslateConfig, TranslateTask, Translator, Vocabularies, make_model
 from regard.training.choices import Choice, choose_device
@@ -41,7 +41,7 @@ from regard.training.report import write_report
 from regard.training.settings import TrainingConfig
 
 DEFAULT_MINUTES = 10.0
-SIZES = ("tiny", "small", "base", "large", "transformer-base", "transformer-big")
+SIZES = tuple(PRESETS)
 WORLD = "the built-in world"
 LISTED = 20  # bad rows that are named one by one
 
@@ -90,8 +90,13 @@ def train_translation(
         raise unknown("recipe", recipe, RECIPES)
     if not save_every > 0:
         raise UsageError(f"save_every must be more than 0 seconds, not {save_every}.")
-    bundle = translation_recipe(recipe, size)
     parts = sort_settings(settings or {}, (TransformerConfig, TrainingConfig, TranslateConfig, SearchConfig))
+    bundle = translation_recipe(
+        recipe,
+        size,
+        width=parts[TransformerConfig].get("width"),
+        warmup_steps=parts[TrainingConfig].get("warmup_steps"),
+    )
     training = {**bundle.training, **parts[TrainingConfig]}
     if training.get("steps") is None and training.get("minutes") is None:
         training["minutes"] = DEFAULT_MINUTES
@@ -99,31 +104,29 @@ def train_translation(
     task_config = from_dict(TranslateConfig, parts[TranslateConfig])
     chosen_device = choose_device(device)
     pairs = _read(data, validation, columns=columns, reverse=reverse, skip_bad_rows=skip_bad_rows)
-    if not force:
-        prepare_output(out, resume=resume, force=False)
-
-    vocabularies = Vocabularies.train(pairs.train, task_config)
-    model = make_model(vocabularies, {**bundle.model, **parts[TransformerConfig]}, seed=training_config.seed)
-    task = TranslateTask(
-        model=model.to(chosen_device.value),
-        vocabularies=vocabularies,
-        train=pairs.train,
-        validation=pairs.validation,
-        config=task_config,
-        data=pairs.card,
-        label_smoothing=training_config.label_smoothing,
-        search=from_dict(SearchConfig, parts[SearchConfig]),
-    )
-    choices = [str(choice) for choice in (chosen_device, _threads(), keep_freed_memory())] + list(pairs.remarks)
-    if task.left_out:
-        choices.append(f"left out: {task.left_out:,} pairs longer than {task_config.max_length} pieces")
-    for line in (_describe(task), *choices):
-        progress.say(line)
-    identity = {**to_dict(task.model.config), **to_dict(task_config), "examples": task.examples()}
-    trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress, identity=identity)
-    if force:  # an earlier run goes only when nothing is left that could be wrong with this one
-        prepare_output(out, resume=resume, force=True)
-    with sole_writer(out):
+    with output_folder(out, resume=resume, force=force):
+        vocabularies = Vocabularies.train(pairs.train, task_config)
+        model = make_model(vocabularies, {**bundle.model, **parts[TransformerConfig]}, seed=training_config.seed)
+        task = TranslateTask(
+            model=model.to(chosen_device.value),
+            vocabularies=vocabularies,
+            train=pairs.train,
+            validation=pairs.validation,
+            config=task_config,
+            data=pairs.card,
+            label_smoothing=training_config.label_smoothing,
+            search=from_dict(SearchConfig, parts[SearchConfig]),
+        )
+        choices = [str(choice) for choice in (chosen_device, _threads(), keep_freed_memory())] + list(pairs.remarks)
+        for count, role in zip(task.left_out, ("training", "validation"), strict=True):
+            if count:
+                choices.append(f"left out: {count:,} {role} pairs longer than {task_config.max_length} pieces")
+        for line in (_describe(task), *choices):
+            progress.say(line)
+        identity = {**to_dict(task.model.config), **to_dict(task_config), "examples": task.examples()}
+        trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress, identity=identity)
+        if force:  # an earlier run goes only when nothing is left that could be wrong with this one
+            clear_output(out)
         return _train_and_write(trainer, task, choices, resume=resume, recipe=recipe, size=size)
 
 
@@ -133,13 +136,24 @@ def _train_and_write(
     progress, out = trainer.progress, trainer.run_folder
     position = trainer.run(resume=resume)
     try:
+        # The model comes first: whatever happens to its scores, it is there.
+        _write_model(out, task, trainer.config, (), recipe=recipe, size=size)
         progress.say("translating the validation sentences to score them")
         scores, samples = task.evaluate()
+        _write_model(out, task, trainer.config, scores, recipe=recipe, size=size)
         run = TranslationRun(task.translator(), out, position, scores, samples)
-        _write(run, task, trainer.config, choices, recipe=recipe, size=size)
+        write_report(
+            out,
+            title=out.name,
+            scores=scores,
+            samples=samples,
+            settings=_settings(task, trainer.config, recipe=recipe, size=size),
+            notes=choices,
+            translator=run.translator,
+        )
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            f"stopped by Ctrl-C after the training, which is saved. Have the model written with: --out {out} --resume"
+            f"stopped by Ctrl-C after the training, which is saved. Have the model scored with: --out {out} --resume"
         ) from None
     except FolderError as error:
         raise FolderError(
@@ -172,8 +186,9 @@ def _read(
     if not data:
         if validation:
             raise UsageError("--validation needs training files beside it; without files the built-in world is used.")
-        sets = {role: [Pair(s.source, s.target) for s in sentences(role)] for role in ("train", "validation")}
-        card = tuple(CardData(name=WORLD, role=role, num_rows=len(rows)) for role, rows in sets.items())
+        sets = {split: [Pair(s.source, s.target) for s in sentences(split)] for split in ("train", "validation")}
+        roles = {"train": "training", "validation": "validation"}
+        card = tuple(CardData(name=WORLD, role=roles[split], num_rows=len(rows)) for split, rows in sets.items())
         found = _Data(sets["train"], sets["validation"], card, (f"data: {WORLD} (no files were given)",))
     else:
         reading = read_pairs(data, columns=columns, skip_bad_rows=skip_bad_rows)
@@ -183,13 +198,7 @@ def _read(
             train, held = reading.pairs, checking.pairs
             remarks += skipped_rows(checking.bad)
         else:
-            if len(reading.pairs) < 2:
-                raise DataError(
-                    f"{' and '.join(map(str, data))} holds one pair; training needs at least 2, better thousands."
-                )
-            train_rows, held_rows = split_validation(len(reading.pairs))
-            train = [reading.pairs[i] for i in train_rows]
-            held = [reading.pairs[i] for i in held_rows]
+            train, held = _hold_out(reading.pairs, data)
             remarks.append(f"validation: {len(held):,} pairs held out of the training file (no --validation was given)")
         # Held-out sentences often stand in the order of the file; the few that are scored should not.
         held = random.Random(0).sample(held, len(held))
@@ -199,6 +208,16 @@ def _read(
         train, held = ([pair.reversed() for pair in side] for side in (found.train, found.validation))
         found = _Data(train, held, found.card, (*found.remarks, "direction: second language → first"))
     return found
+
+
+def _hold_out(pairs: Sequence[Pair], files: Sequence[Path]) -> tuple[list[Pair], list[Pair]]:
+    """Training and validation pairs. A source that occurs several times goes to one side with all its pairs."""
+    sources = list(dict.fromkeys(pair.source for pair in pairs))
+    if len(sources) < 2:
+        what = "one pair" if len(pairs) == 1 else f"{len(pairs):,} pairs with one and the same source"
+        raise DataError(f"{' and '.join(map(str, files))} holds {what}; training needs at least 2, better thousands.")
+    held = {sources[i] for i in split_validation(len(sources))[1]}
+    return [pair for pair in pairs if pair.source not in held], [pair for pair in pairs if pair.source in held]
 
 
 def skipped_rows(bad: Sequence[BadRow]) -> list[str]:
@@ -231,53 +250,30 @@ def _threads() -> Choice:
     return Choice("threads", str(threads), f"torch's choice for {platform.machine()}")
 
 
-def _write(
-    run: TranslationRun,
-    task: TranslateTask,
-    training: TrainingConfig,
-    choices: Sequence[str],
-    *,
-    recipe: str,
-    size: str,
+def _settings(task: TranslateTask, training: TrainingConfig, *, recipe: str, size: str) -> dict[str, Any]:
+    described = {**to_dict(training), **to_dict(task.model.config), **to_dict(task.config)}
+    return {"recipe": recipe, "size": size, **described}
+
+
+def _write_model(
+    folder: Path, task: TranslateTask, training: TrainingConfig, scores: Sequence[Score], *, recipe: str, size: str
 ) -> None:
     contents = task.contents()
-    settings = {
-        "recipe": recipe,
-        "size": size,
-        **to_dict(training),
-        **to_dict(task.model.config),
-        **to_dict(task.config),
-    }
-    name = run.folder.name
     card = Card(
-        title=name,
+        title=folder.name,
         summary=task.summary,
         task=task.name,
         num_parameters=sum(param.numel() for param in task.model.parameters()),
         data=tuple(task.data),
-        settings=settings,
-        scores=tuple(
-            CardScore(metric=s.name, value=s.value, on="validation", signature=s.signature) for s in run.scores
-        ),
-        command=f'regard translate {name} "…"\nregard look {name} "…" --out look.html',
-        python=f'import regard\n\ntranslator = regard.load("{name}")\ntranslator("…").text',
+        settings=_settings(task, training, recipe=recipe, size=size),
+        scores=tuple(CardScore(metric=s.name, value=s.value, on="validation", signature=s.signature) for s in scores),
+        command=f'regard translate {folder} "…"\nregard look {folder} "…" --out look.html',
+        python=f'import regard\n\ntranslator = regard.load("{folder.as_posix()}")\ntranslator("…").text',
         versions={package: version(package) for package in ("regard", "torch", "tokenizers")},
         pipeline="translation",
     )
+    texts = dict(contents.texts)
+    if not is_edited_card(folder, CARD):
+        texts[CARD] = model_card(card)
     config = {**contents.config, "training": {"recipe": recipe, "size": size, **to_dict(training)}}
-    write_model(
-        run.folder,
-        config=config,
-        tensors=own_tensors(task.model),
-        texts={**contents.texts, "README.md": model_card(card)},
-        force=True,
-    )
-    write_report(
-        run.folder,
-        title=name,
-        scores=run.scores,
-        samples=run.samples,
-        settings=settings,
-        notes=choices,
-        translator=run.translator,
-    )
+    write_model(folder, config=config, tensors=own_tensors(task.model), texts=texts, force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,6 +12,8 @@ Optimiser = Literal["muon", "adamw"]
 Schedule = Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root"]
 Averaging = Literal["none", "exponential", "tail"]
 _CHOICES = {"optimiser": get_args(Optimiser), "schedule": get_args(Schedule), "averaging": get_args(Averaging)}
+
+MAX_SEED = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,11 @@ class TrainingConfig:
             raise UsageError(f"steps must be at least 1, not {self.steps}.")
         if self.minutes is not None and not self.minutes > 0:
             raise UsageError(f"minutes must be more than 0, not {self.minutes}.")
+        for name in ("minutes", "learning_rate", "matrix_learning_rate", "clip", "weight_decay", "epsilon"):
+            if not math.isfinite(getattr(self, name) or 0):
+                raise UsageError(f"{name} must be a finite number, not {getattr(self, name)}.")
+        if self.seed >= MAX_SEED:
+            raise UsageError(f"seed must be below {MAX_SEED:,}, not {self.seed}.")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise unknown(name, str(getattr(self, name)), choices)
@@ -51,7 +59,7 @@ class TrainingConfig:
         for name in ("learning_rate", "matrix_learning_rate"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be more than 0, not {getattr(self, name)}.")
-        for name in ("warmup_steps", "clip", "weight_decay", "seed", "validations"):
+        for name in ("warmup_steps", "clip", "weight_decay", "epsilon", "seed", "validations"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must not be negative, but is {getattr(self, name)}.")
         for name in ("label_smoothing", "beta1", "beta2", "average_decay"):

@@ -21,6 +21,12 @@ from regard.views.page import page, readable
 from regard.views.picture import Picture
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+BROWSER_PLACES = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "C:/Program Files/Google/Chrome/Application/chrome.exe",
+    "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
+)
 FORMATS = (".html", ".svg", ".png")
 
 _NOTEBOOK_HEIGHT = {"attention": 760, "report": 900, "steps": 900, "tokens": 420}
@@ -112,8 +118,9 @@ def _umask() -> int:
 
 
 def find_browser() -> str | None:
-    """The path of a Chromium-type browser on PATH, or None."""
-    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    """The path of a Chromium-type browser, on PATH or where macOS and Windows put it; None if there is none."""
+    on_path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    return on_path or next((place for place in BROWSER_PLACES if Path(place).is_file()), None)
 
 
 def rasterize(picture: Picture) -> bytes:

@@ -184,10 +184,11 @@ def _stream_of_pairs(seed: int) -> Iterator[PronounPair]:
         # Taking the couples in turn uses them all equally often.
         rivalry = rivalries[attempt % len(rivalries)]
         both_orders = _minimal_pairs(dice, rivalry)
-        if both_orders[0].il.source not in seen:
-            seen.add(both_orders[0].il.source)
+        sources = {side.source for pair in both_orders for side in (pair.il, pair.elle)}
+        if seen.isdisjoint(sources):
+            seen |= sources
             yield from both_orders
-    raise UsageError(f"the built-in world has about {2 * len(seen)} minimal pairs; ask for fewer.")
+    raise UsageError(f"the built-in world has about {len(seen) // 2} minimal pairs; ask for fewer.")
 
 
 @dataclass(frozen=True)

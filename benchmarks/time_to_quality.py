@@ -1,6 +1,6 @@
 """Time to quality: how soon the default recipe is as good as the recipe of 2017 is at its end.
 
-    python benchmarks/bench_time_to_quality.py [--minutes 15] [--out runs/time-to-quality]
+    python benchmarks/time_to_quality.py [--minutes 15] [--out runs/time-to-quality]
 
 Multi30k, English to German. The paper's recipe trains for the whole time with each of three warm-ups; the lowest of
 the three final validation losses (plain cross-entropy, without label smoothing, of the averaged weights) is the
@@ -26,7 +26,7 @@ SHAPE: dict[str, Any] = dict(
 Curve = Sequence[tuple[float, float]]  # (seconds, validation loss)
 
 
-def train(folder: Path, out: Path, *, minutes: float, **settings: Any) -> Curve:
+def train(folder: Path, out: Path, *, minutes: float, force: bool, **settings: Any) -> Curve:
     regard.train(
         "translate",
         [folder / "train.en.gz", folder / "train.de.gz"],
@@ -35,7 +35,7 @@ def train(folder: Path, out: Path, *, minutes: float, **settings: Any) -> Curve:
         minutes=minutes,
         validations=20,
         seed=0,
-        force=True,
+        force=force,
         **SHAPE,
         **settings,
     )
@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--warmups", type=int, nargs="+", default=[400, 1000, 2500])
     parser.add_argument("--out", type=Path, default=Path("runs/time-to-quality"))
+    parser.add_argument("--force", action="store_true", help="replace earlier runs in --out")
     asked = parser.parse_args()
     folder = data_folder(asked.data, "multi30k")
     if folder is None:
@@ -60,6 +61,7 @@ def main() -> None:
             folder,
             asked.out / f"paper-{warmup}",
             minutes=asked.minutes,
+            force=asked.force,
             recipe="paper",
             warmup_steps=warmup,
             learning_rate=rate,
@@ -69,7 +71,7 @@ def main() -> None:
     best = min(finals, key=lambda warmup: finals[warmup])
     goal, whole = finals[best], 60 * asked.minutes
 
-    curve = train(folder, asked.out / "default", minutes=asked.minutes / 3)
+    curve = train(folder, asked.out / "default", minutes=asked.minutes / 3, force=asked.force)
     for seconds, loss in curve:
         print(f"default: {loss:.4f} after {seconds:.0f} s", flush=True)
     met = next((seconds for seconds, loss in curve if loss <= goal), None)
