@@ -49,7 +49,9 @@ def marian_model(config: TransformerConfig) -> MarianMTModel:
     """A fresh MarianMT of the same shape."""
     return MarianMTModel(
         MarianConfig(
-            vocab_size=config.vocab_size,
+            vocab_size=config.source_vocab_size or config.vocab_size,
+            decoder_vocab_size=config.vocab_size,
+            share_encoder_decoder_embeddings=config.source_vocab_size is None,
             d_model=config.width,
             encoder_layers=config.encoder_layers,
             decoder_layers=config.decoder_layers,

@@ -80,7 +80,8 @@ MULTI30K: dict[str, Any] = dict(
     size="tiny",
     encoder_layers=4,
     decoder_layers=4,
-    pieces=6000,
+    pieces=4000,
+    separate_vocabularies=True,
     batch_tokens=4096,
     dropout=0.15,
     piece_dropout=0.1,
@@ -109,7 +110,7 @@ def marian(asked: argparse.Namespace) -> None:
     torch.set_num_threads(2)
     torch.manual_seed(asked.seed)
     training, validation = multi30k_pairs(asked.data)
-    config = TranslateConfig(pieces=asked.pieces)
+    config = TranslateConfig(pieces=asked.pieces, separate_vocabularies=MULTI30K["separate_vocabularies"])
     vocabularies = Vocabularies.train(training, config)
     shape = dict(
         encoder_layers=asked.layers,
@@ -201,7 +202,7 @@ def main() -> None:
             command.add_argument("--force", action="store_true", help="replace an earlier run in --out")
             command.add_argument("--set", nargs="*", default=[], help="other settings, as name=value")
             continue
-        for flag, usual in (("width", 128), ("hidden", 256), ("heads", 4), ("layers", 4), ("pieces", 6000)):
+        for flag, usual in (("width", 128), ("hidden", 256), ("heads", 4), ("layers", 4), ("pieces", 4000)):
             command.add_argument(f"--{flag}", type=int, default=usual)
         command.add_argument("--dropout", type=float, default=0.3)
         command.add_argument("--warmup", type=int, default=1000)

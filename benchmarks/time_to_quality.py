@@ -21,7 +21,15 @@ from regard.training.metrics_log import read_metrics
 from regard.training.recipes import paper_learning_rate
 
 SHAPE: dict[str, Any] = dict(
-    size="tiny", encoder_layers=4, decoder_layers=4, width=128, hidden=256, pieces=6000, dropout=0.2, batch_tokens=4096
+    size="tiny",
+    encoder_layers=4,
+    decoder_layers=4,
+    width=128,
+    hidden=256,
+    pieces=4000,
+    separate_vocabularies=True,
+    dropout=0.15,
+    batch_tokens=4096,
 )
 Curve = Sequence[tuple[float, float]]  # (seconds, validation loss)
 

@@ -301,7 +301,7 @@ def draw_institution(dice: Dice) -> Sentence:
 
 _KINDS: Weighted[Callable[[Dice], Sentence]] = Weighted(
     {
-        draw_thing_scene: 30.0,
+        draw_thing_scene: 36.0,
         draw_person_scene: 5.0,
         draw_transitive: 19.0,
         draw_intransitive: 6.0,
