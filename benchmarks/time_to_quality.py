@@ -1,16 +1,20 @@
 """Time to quality: how soon the default recipe is as good as the recipe of 2017 is at its end.
 
-    python benchmarks/time_to_quality.py [--minutes 15] [--out runs/time-to-quality]
+    python benchmarks/time_to_quality.py [--steps 2000] [--out runs/time-to-quality]
 
-Multi30k, English to German. The paper's recipe trains for the whole time with each of three warm-ups; the lowest of
-the three final validation losses (plain cross-entropy, without label smoothing, of the averaged weights) is the
-goal. Then the default recipe trains for a third of the time, with the same size, vocabulary, batches and dropout.
-Printed: every loss, when the default recipe first met the goal, and the ratio of the times.
+Multi30k, English to German; the same size, vocabularies, batches and dropout for both. First the time of a step: short
+trainings of both recipes in turn, and the median of the ratios, so that a machine whose speed wanders does no harm.
+Then the paper's recipe trains for `--steps` with each of three warm-ups, and the lowest of the final validation losses
+(plain cross-entropy, without label smoothing, of the averaged weights) is the goal. Then the default recipe trains for
+as many steps as fit into a third of that time. Printed: every loss, when the default recipe first met the goal, and
+the share of the paper's time that this is.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,6 @@ from typing import Any
 import regard
 from common import data_folder
 from regard.training.metrics_log import read_metrics
-from regard.training.recipes import paper_learning_rate
 
 SHAPE: dict[str, Any] = dict(
     size="tiny",
@@ -31,30 +34,38 @@ SHAPE: dict[str, Any] = dict(
     dropout=0.15,
     batch_tokens=4096,
 )
-Curve = Sequence[tuple[float, float]]  # (seconds, validation loss)
+ROUND = (5, 25)  # the steps of a round that are timed
 
 
-def train(folder: Path, out: Path, *, minutes: float, force: bool, **settings: Any) -> Curve:
+def train(folder: Path, out: Path, **settings: Any) -> Sequence[dict[str, Any]]:
+    """Train, and return the rows of metrics.jsonl."""
     regard.train(
         "translate",
         [folder / "train.en.gz", folder / "train.de.gz"],
         validation=[folder / "val.en.gz", folder / "val.de.gz"],
         out=out,
-        minutes=minutes,
-        validations=20,
         seed=0,
-        force=force,
         **SHAPE,
         **settings,
     )
-    return [(row["seconds"], row["validation_loss"]) for row in read_metrics(out) if "validation_loss" in row]
+    return read_metrics(out)
+
+
+def seconds_per_step(folder: Path, recipe: str) -> float:
+    first, last = ROUND
+    with tempfile.TemporaryDirectory() as out:
+        settings = dict(recipe=recipe, steps=last, log_every=5, validations=0, save_every=1e6)
+        clock = {row["step"]: row["seconds"] for row in train(folder, Path(out) / "run", **settings)}
+    return float(clock[last] - clock[first]) / (last - first)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--warmups", type=int, nargs="+", default=[400, 1000, 2500])
+    parser.add_argument("--steps", type=int, default=2000, help="of the paper's recipe")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of short trainings that time a step")
+    parser.add_argument("--ratio", type=float, default=None, help="time of a step, default / paper, if known already")
+    parser.add_argument("--warmups", type=int, nargs="+", default=[400, 1000, 2000])
     parser.add_argument("--out", type=Path, default=Path("runs/time-to-quality"))
     parser.add_argument("--force", action="store_true", help="replace earlier runs in --out")
     asked = parser.parse_args()
@@ -62,32 +73,39 @@ def main() -> None:
     if folder is None:
         raise SystemExit("Multi30k was not found: give --data FOLDER with train.en.gz, train.de.gz …")
 
-    finals = {}
+    ratio = asked.ratio
+    if ratio is None:
+        rounds = [{name: seconds_per_step(folder, name) for name in ("paper", "default")} for _ in range(asked.rounds)]
+        for times in rounds:
+            print(f"a step: paper {times['paper']:.3f} s, default {times['default']:.3f} s", flush=True)
+        ratio = statistics.median(times["default"] / times["paper"] for times in rounds)
+    print(f"time of a step, default / paper: {ratio:.3f}", flush=True)
+
+    goal, best = float("inf"), 0
     for warmup in asked.warmups:
-        rate = paper_learning_rate(SHAPE["width"], warmup)
-        curve = train(
+        rows = train(
             folder,
             asked.out / f"paper-{warmup}",
-            minutes=asked.minutes,
-            force=asked.force,
             recipe="paper",
+            steps=asked.steps,
             warmup_steps=warmup,
-            learning_rate=rate,
+            force=asked.force,
         )
-        finals[warmup] = curve[-1][1]
-        print(f"paper, warm-up {warmup}: {finals[warmup]:.4f} after {curve[-1][0]:.0f} s", flush=True)
-    best = min(finals, key=lambda warmup: finals[warmup])
-    goal, whole = finals[best], 60 * asked.minutes
+        final = rows[-1]["validation_loss"]
+        print(f"paper, warm-up {warmup}: validation loss {final:.4f} after {asked.steps:,} steps", flush=True)
+        goal, best = min((goal, best), (final, warmup))
 
-    curve = train(folder, asked.out / "default", minutes=asked.minutes / 3, force=asked.force)
-    for seconds, loss in curve:
-        print(f"default: {loss:.4f} after {seconds:.0f} s", flush=True)
-    met = next((seconds for seconds, loss in curve if loss <= goal), None)
-    print(f"goal: {goal:.4f}, the paper's recipe with warm-up {best} after {whole:.0f} s")
+    steps = int(asked.steps / 3 / ratio)
+    rows = train(folder, asked.out / "default", steps=steps, validations=20, force=asked.force)
+    curve = [(row["step"], row["validation_loss"]) for row in rows if "validation_loss" in row]
+    for step, loss in curve:
+        print(f"default: validation loss {loss:.4f} after {step:,} steps", flush=True)
+    print(f"goal: {goal:.4f}, the paper's recipe with warm-up {best}, {asked.steps:,} steps")
+    met = next((step for step, loss in curve if loss <= goal), None)
     if met is None:
-        print(f"default: not met within a third of the time ({curve[-1][1]:.4f} after {curve[-1][0]:.0f} s)")
+        print(f"default: not met within a third of the time ({curve[-1][1]:.4f} after {steps:,} steps)")
     else:
-        print(f"default: met after {met:.0f} s, 1 / {whole / met:.1f} of the time")
+        print(f"default: met after {met:,} steps, 1 / {asked.steps / (met * ratio):.1f} of the time")
 
 
 if __name__ == "__main__":
