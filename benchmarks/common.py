@@ -5,9 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.data.pairs import Pair, read_pairs
 from regard.data.world.translation import sentences
+
+# The translator of the Multi30k benchmarks: small, because 29,000 pairs are few.
+MULTI30K_SHAPE: dict[str, Any] = dict(
+    size="tiny",
+    encoder_layers=4,
+    decoder_layers=4,
+    width=128,
+    hidden=256,
+    pieces=4000,
+    separate_vocabularies=True,
+    dropout=0.15,
+    batch_tokens=4096,
+)
 
 
 def data_folder(asked: Path | None, name: str) -> Path | None:

@@ -22,7 +22,7 @@ from sacremoses import MosesTokenizer
 
 import regard
 from bench_training_speed import marian_model
-from common import data_folder, multi30k_pairs
+from common import MULTI30K_SHAPE, data_folder, multi30k_pairs
 from regard.data.batches import token_batches
 from regard.data.pairs import Pair, read_pairs
 from regard.metrics.translation import bleu, chrf
@@ -77,13 +77,7 @@ def train(asked: argparse.Namespace) -> None:
 
 # What differs from the defaults of `regard train translate`; still to be confirmed on the validation set.
 MULTI30K: dict[str, Any] = dict(
-    size="tiny",
-    encoder_layers=4,
-    decoder_layers=4,
-    pieces=4000,
-    separate_vocabularies=True,
-    batch_tokens=4096,
-    dropout=0.15,
+    **MULTI30K_SHAPE,
     piece_dropout=0.1,
     word_dropout=0.1,
     learning_rate=0.003,

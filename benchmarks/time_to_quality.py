@@ -20,20 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from common import data_folder
+from common import MULTI30K_SHAPE, data_folder
 from regard.training.metrics_log import read_metrics
 
-SHAPE: dict[str, Any] = dict(
-    size="tiny",
-    encoder_layers=4,
-    decoder_layers=4,
-    width=128,
-    hidden=256,
-    pieces=4000,
-    separate_vocabularies=True,
-    dropout=0.15,
-    batch_tokens=4096,
-)
 ROUND = (5, 25)  # the steps of a round that are timed
 
 
@@ -45,7 +34,7 @@ def train(folder: Path, out: Path, **settings: Any) -> Sequence[dict[str, Any]]:
         validation=[folder / "val.en.gz", folder / "val.de.gz"],
         out=out,
         seed=0,
-        **SHAPE,
+        **MULTI30K_SHAPE,
         **settings,
     )
     return read_metrics(out)

@@ -60,11 +60,13 @@ def test_neither_resume_nor_force_touches_a_folder_that_is_being_written(
 
 
 def test_a_lock_that_was_left_behind_locks_nothing_and_does_not_fill_the_folder(tmp_path: Path) -> None:
-    for _ in range(2):
-        with output_folder(tmp_path, resume=False, force=False):
-            pass
+    with output_folder(tmp_path, resume=False, force=False):
+        pass
+    assert (tmp_path / LOCK).exists(), "nothing was left behind"
+    with output_folder(tmp_path, resume=False, force=False):  # a folder with a run in it would be refused
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == [LOCK, ".regard-run"]
 
 
 def test_a_folder_that_cannot_hold_a_lock_is_left_to_the_writer(tmp_path: Path) -> None:
     with sole_writer(tmp_path / "missing"):
-        pass
+        assert not (tmp_path / "missing").exists()
