@@ -7,7 +7,7 @@ without a traceback. Anything else that escapes is a bug and keeps its traceback
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class RegardError(Exception):
@@ -40,3 +40,9 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return UsageError(f"unknown {what} {given!r}.{hint} Known: {', '.join(names)}.")
+
+
+def some(names: Sequence[str], *, shown: int = 5) -> str:
+    """The first few names of a list for a message, and how many more there are."""
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ def test_the_demo_goes_from_nothing_to_a_report(regard: Run, tmp_path: Path, mon
     for row in ("BLEU, test", "BLEU, unseen combinations", "it → il/elle", "alignment error rate"):
         assert row in said.out
     assert "The animal did not cross the street because it was too wide." in said.out
+    assert "  looked at: " in said.out
     report = tmp_path / "runs" / "demo" / "report.html"
     assert said.out.endswith(f"report  {report.relative_to(tmp_path)}\n")
     html = report.read_text(encoding="utf-8")
@@ -92,7 +94,10 @@ def test_the_demo_goes_from_nothing_to_a_report(regard: Run, tmp_path: Path, mon
 
     again = regard("demo", "--minutes", 0.001, "--json")
     assert again.code == 0, "the demo replaces its own folder"
-    assert len(json.loads(again.out)["translations"]) == 4
+    found = json.loads(again.out)
+    assert len(found["translations"]) == 4
+    words = " ".join(link["target"] for link in found["links"])
+    assert words.split() == re.findall(r"\w+'?|[^\w\s]", found["translations"][2]["translation"])
 
 
 @pytest.mark.usefixtures("small_world")

@@ -22,6 +22,7 @@ from regard.inspection.alignment import (
     choose_head,
     error_rate,
     plain_pair,
+    word_links,
     word_spans,
     word_weights,
 )
@@ -79,7 +80,9 @@ def test_a_link_is_the_source_word_that_is_looked_at_most() -> None:
     translator = planted({"decoder.0.cross": torch.tensor([ROWS, [row[::-1] for row in ROWS]])})
     assert align(translator, PAIR, AligningHead("decoder.0.cross", 0, "reading")) == {(0, 0), (1, 1)}
     # Backwards: end, c, space, b, a. x: 0.10 + 0.10 on ab, 0.25 on c; yz: the mean of 0.6 and 0.8 on ab, 0.1 on c.
-    assert align(translator, PAIR, AligningHead("decoder.0.cross", 1, "reading")) == {(1, 0), (0, 1)}
+    backwards = AligningHead("decoder.0.cross", 1, "reading")
+    assert align(translator, PAIR, backwards) == {(1, 0), (0, 1)}
+    assert word_links(translator, " ab c", "x yz ", backwards) == [("c", "x"), ("ab", "yz")]
 
 
 def gold_pair(*links: tuple[int, int]) -> AlignedPair:

@@ -21,7 +21,7 @@ import torch
 from regard.checkpoint.atomic import COMMIT, content_of, locate, merge_into, staged_folder, storage_errors
 from regard.checkpoint.manifest import MANIFEST, Manifest, problems, read_manifest
 from regard.checkpoint.tensors import read_tensors, tensors_content
-from regard.errors import FolderError, UsageError
+from regard.errors import FolderError, UsageError, some
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -30,7 +30,6 @@ TOKENIZER = "tokenizer.json"
 CARD = "README.md"
 
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
-_SHOWN = 5  # how many names an error lists before it says how many more there are
 _ATTEMPTS = 5  # how often a read starts again because a writer replaced the model meanwhile
 
 R = TypeVar("R")
@@ -128,7 +127,7 @@ def _refuse_to_overwrite(path: Path, names: Iterable[str]) -> None:
     taken = [name for name in names if locate(path, name).exists()]
     if taken:
         raise UsageError(
-            f"{path} already holds {_some(taken)}. Choose another folder, or replace the model with --force."
+            f"{path} already holds {some(taken)}. Choose another folder, or replace the model with --force."
         )
 
 
@@ -172,22 +171,22 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> N
     expected = own_tensors(module)
     wrong = []
     if missing := [name for name in expected if name not in tensors]:
-        wrong.append(f"missing: {_some(missing)}")
+        wrong.append(f"missing: {some(missing)}")
     if surplus := [name for name in tensors if name not in expected]:
-        wrong.append(f"surplus: {_some(surplus)}")
+        wrong.append(f"surplus: {some(surplus)}")
     both = [name for name in expected if name in tensors]
     if misshapen := [
         f"{name} is {_shape(tensors[name])} instead of {_shape(expected[name])}"
         for name in both
         if tensors[name].shape != expected[name].shape
     ]:
-        wrong.append(f"of another shape: {_some(misshapen)}")
+        wrong.append(f"of another shape: {some(misshapen)}")
     if mistyped := [
         f"{name} is {tensors[name].dtype} instead of {expected[name].dtype}"
         for name in both
         if tensors[name].is_floating_point() != expected[name].is_floating_point()
     ]:
-        wrong.append(f"of another type: {_some(mistyped)}")
+        wrong.append(f"of another type: {some(mistyped)}")
     if wrong:
         raise FolderError(
             f"these weights do not fit a {type(module).__name__} with this config; {'; '.join(wrong)}. "
@@ -301,16 +300,16 @@ def _read_shards(path: Path) -> dict[str, torch.Tensor]:
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
         raise FolderError(f"{index} has no usable weight_map (tensor name → file). Download it again.")
     if foreign := [shard for shard in shards.values() if Path(shard).name != shard]:
-        raise FolderError(f"{index} names files outside the folder: {_some(sorted(set(foreign)))}.")
+        raise FolderError(f"{index} names files outside the folder: {some(sorted(set(foreign)))}.")
     names = sorted(set(shards.values()))
     if missing := [name for name in names if not _has(path, name)]:
-        raise FolderError(f"{path} lacks {_some(missing)}, which {INDEX} names. Download them again.")
+        raise FolderError(f"{path} lacks {some(missing)}, which {INDEX} names. Download them again.")
     tensors: dict[str, torch.Tensor] = {}
     for name in names:
         shard = read_tensors(locate(path, name))
         tensors.update((key, tensor) for key, tensor in shard.items() if shards.get(key) == name)
     if lost := [key for key in shards if key not in tensors]:
-        raise FolderError(f"{path} lacks the tensors {_some(lost)}, which {INDEX} names. Download it again.")
+        raise FolderError(f"{path} lacks the tensors {some(lost)}, which {INDEX} names. Download it again.")
     return tensors
 
 
@@ -320,12 +319,7 @@ def _has(path: Path, name: str) -> bool:
 
 def _listing(path: Path) -> str:
     names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in path.iterdir())
-    return _some(names) if names else "nothing, it is empty"
-
-
-def _some(names: list[str]) -> str:
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return some(names) if names else "nothing, it is empty"
 
 
 def _shape(tensor: torch.Tensor) -> str:

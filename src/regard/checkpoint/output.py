@@ -25,13 +25,12 @@ from regard.checkpoint.atomic import (
 )
 from regard.checkpoint.lock import LOCK, sole_writer
 from regard.checkpoint.manifest import MANIFEST, read_manifest
-from regard.errors import FolderError, UsageError
+from regard.errors import FolderError, UsageError, some
 
 MARKER = ".regard-run"  # says that this folder was made for a run, before its first checkpoint exists
 RUN_FILES = ("metrics.jsonl", "report.html")  # what a run leaves beside its model and checkpoints
 
 _MARKER_TEXT = "This folder belongs to a training run of regard; `regard train --force` may replace its files.\n"
-_SHOWN = 5
 
 
 @contextlib.contextmanager
@@ -70,8 +69,7 @@ def looks_like_ours(path: Path) -> bool:
 
 
 def _check_use(path: Path, present: list[str], *, resume: bool, force: bool) -> None:
-    rest = len(present) - _SHOWN
-    there = ", ".join(present[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    there = some(present)
     ours = looks_like_ours(path)
     if ours and not resume and not force:
         raise UsageError(

@@ -23,7 +23,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard demo")
-    from regard.labs.demo import SENTENCES, is_demo, run_demo
+    from regard.labs.demo import REORDERED, SENTENCES, is_demo, run_demo
     from regard.training.progress import for_terminal
 
     progress = for_terminal()
@@ -36,13 +36,22 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.json:
         scores = [{"what": what, "score": score, "remark": remark} for what, score, remark in demo.scores.rows()]
         translations = [{"source": source, "translation": output} for source, output in pairs]
+        links = [{"source": source, "target": target} for source, target in demo.links]
         answer_json(
-            {"scores": scores, "translations": translations, "model": str(asked.out), "report": str(demo.report)}
+            {
+                "scores": scores,
+                "translations": translations,
+                "links": links,
+                "model": str(asked.out),
+                "report": str(demo.report),
+            }
         )
         return 0
     for what, score, remark in demo.scores.rows():
         answer(f"{what:<27}{score:>7}  ({remark})")
     for source, output in pairs:
         answer(f"\n  {source}\n  {output}")
+        if source == REORDERED:
+            answer("  looked at: " + ", ".join(f"{target} ← {word}" for word, target in demo.links if word.isalnum()))
     answer(f"\nmodel   {asked.out}\nreport  {demo.report}")
     return 0

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import tyro
 
+from regard.api import TASKS
 from regard.cli.output import answer, answer_json
 from regard.errors import UsageError, unknown
-
-TASKS = ("translate",)
 
 
 @dataclass(frozen=True, kw_only=True)

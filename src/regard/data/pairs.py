@@ -145,7 +145,9 @@ class _Text:
         except UnicodeDecodeError:
             text, undecodable = data.decode("utf-8", errors="surrogateescape"), _undecodable_lines(data)
         text = text.removeprefix("\ufeff")
-        # Only line feeds end a line: splitlines() would also cut at U+2028 and shift all that follows.
+        # Only line feeds end a line, or carriage returns where there are no others: splitlines() would also cut at
+        # U+2028 and shift all that follows.
+        text = text.replace("\r", "\n") if "\n" not in text else text
         lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
         return cls(lines, undecodable)
 

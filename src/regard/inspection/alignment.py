@@ -66,6 +66,13 @@ def align(translator: Translator, pair: AlignedPair, head: AligningHead) -> froz
     return _links(word_weights(translator, trace, pair, head.address, head.when)[head.head])
 
 
+def word_links(translator: Translator, source: str, target: str, head: AligningHead) -> list[tuple[str, str]]:
+    """For each word of `target` in turn, the word of `source` that it looks at most: [(source word, target word)]."""
+    pair = plain_pair(source, target)
+    links = sorted(align(translator, pair, head), key=lambda link: link[1])
+    return [(pair.source[slice(*pair.source_words[i])], pair.target[slice(*pair.target_words[j])]) for i, j in links]
+
+
 def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AligningHead:
     """The cross-attention head with the lowest alignment error rate on `pairs`."""
     if not pairs:

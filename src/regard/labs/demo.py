@@ -10,6 +10,7 @@ from typing import Any
 from regard.checkpoint.atomic import write_file
 from regard.checkpoint.folder import is_model_folder, read_config
 from regard.checkpoint.training_state import last_good_checkpoint
+from regard.inspection.alignment import word_links
 from regard.labs.world_scores import WorldScores, measure
 from regard.tasks.translate import Translation, Translator
 from regard.training.metrics_log import read_metrics
@@ -22,10 +23,11 @@ from regard.views.traces import trace_maps
 from regard.views.view import View
 
 MINUTES = 1.9
+REORDERED = "The agreement on the European Economic Area was signed in August 1992."  # zone économique européenne
 SENTENCES = (
     "The animal did not cross the street because it was too tired.",
     "The animal did not cross the street because it was too wide.",
-    "The agreement on the European Economic Area was signed in August 1992.",
+    REORDERED,
     "Where did the old man buy the blue car?",
 )
 
@@ -35,6 +37,7 @@ class Demo:
     translator: Translator
     scores: WorldScores
     translations: Sequence[Translation]
+    links: Sequence[tuple[str, str]]  # (English word, French word) for each French word of REORDERED
     report: Path
 
 
@@ -77,7 +80,9 @@ def run_demo(out: Path, *, minutes: float = MINUTES, force: bool = False, progre
     translations = run.translator(list(SENTENCES))
     report = out / "report.html"
     write_file(report, _report(run.translator, scores, translations, out).html())
-    return Demo(run.translator, scores, translations, report)
+    reordered = translations[SENTENCES.index(REORDERED)].text
+    links = word_links(run.translator, REORDERED, reordered, scores.head)
+    return Demo(run.translator, scores, translations, links, report)
 
 
 def _report(translator: Translator, scores: WorldScores, translations: Sequence[Translation], out: Path) -> View:

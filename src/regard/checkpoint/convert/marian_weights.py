@@ -34,14 +34,13 @@ import torch
 from torch import Tensor
 
 from regard.checkpoint.folder import own_tensors
-from regard.errors import FolderError, UsageError
+from regard.errors import FolderError, UsageError, some
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.positions import sinusoids
 
 MODEL_TYPE = "marian"
 NOTE = "regard_export"
 
-_SHOWN = 5
 
 # What `transformers` assumes for a setting that config.json leaves out.
 _DEFAULTS: dict[str, Any] = {
@@ -279,9 +278,9 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
 def _compare_names(stored: Mapping[str, Tensor], expected: set[str], path: Path) -> None:
     wrong = []
     if missing := sorted(expected - set(stored)):
-        wrong.append(f"missing: {_some(missing)}")
+        wrong.append(f"missing: {some(missing)}")
     if surplus := sorted(set(stored) - expected - {_SHARED, _ENCODER, _DECODER, _HEAD, _LOGITS_BIAS}):
-        wrong.append(f"surplus: {_some(surplus)}")
+        wrong.append(f"surplus: {some(surplus)}")
     if wrong:
         raise FolderError(
             f"the weights in {path} do not fit its config.json; {'; '.join(wrong)}. They are not of the same model."
@@ -296,7 +295,7 @@ def _compare_shapes(config: TransformerConfig, tensors: Mapping[str, Tensor], pa
         if tensor.shape != expected[name]
     ]
     if wrong:
-        raise FolderError(f"the weights in {path} do not fit its config.json; of another shape: {_some(wrong)}.")
+        raise FolderError(f"the weights in {path} do not fit its config.json; of another shape: {some(wrong)}.")
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
@@ -339,7 +338,7 @@ def _check_tensors(config: TransformerConfig, tensors: Mapping[str, Tensor]) -> 
         if name in tensors and tensors[name].shape != shape
     ]
     if wrong:
-        raise UsageError(f"these tensors are not those of a Transformer with this config: {_some(wrong)}.")
+        raise UsageError(f"these tensors are not those of a Transformer with this config: {some(wrong)}.")
 
 
 def their_settings(config: TransformerConfig, *, start: int, end: int, pad: int, dtype: str) -> dict[str, Any]:
@@ -473,8 +472,3 @@ def _is_zero(tensor: Tensor) -> bool:
 
 def _shape(shape: torch.Size) -> str:
     return "×".join(map(str, shape)) or "a single number"
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

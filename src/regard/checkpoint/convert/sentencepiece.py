@@ -43,7 +43,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
-from regard.errors import FolderError, UsageError
+from regard.errors import FolderError, UsageError, some
 from regard.text.tokenizer import SPACE_MARK, Symbols, Tokenizer
 from regard.text.training import BYTE_TOKENS
 
@@ -60,7 +60,6 @@ _OUTER_SPACES = r"\A +| +\z"
 _DOUBLE_SPACES = " {2,}"
 _OUTER_WHITE_SPACE = r"\A\s+|\s+\z"
 _LANGUAGE_CODE = re.compile(r">>.+?<<")
-_SHOWN = 5
 _TRIED_PIECES = 5000  # of a large vocabulary, enough to find a difference
 
 
@@ -90,7 +89,7 @@ def tokenizer_from_spm(data: bytes, vocabulary: Mapping[str, int], *, symbols: S
     if foreign and spm.trainer_spec.byte_fallback:
         raise FolderError(
             f"{name} writes unknown characters in bytes, but the vocabulary beside it has {len(foreign)} pieces of "
-            f"such characters ({_some(foreign)}): give each side a vocabulary of its own."
+            f"such characters ({some(foreign)}): give each side a vocabulary of its own."
         )
     unigram = spm.trainer_spec.model_type == _UNIGRAM
     backend = tokenizers.Tokenizer((_unigram_model if unigram else _bpe_model)(spm, tokens, own, symbols))
@@ -129,7 +128,7 @@ def _refuse_unsupported(spm: Any, name: str) -> None:
         found.append("a denormaliser")
     user_defined = [piece.piece for piece in spm.pieces if piece.type == _USER_DEFINED]
     if user_defined and trainer.model_type == _BPE:
-        found.append(f"user-defined symbols in a BPE model ({_some(user_defined)})")
+        found.append(f"user-defined symbols in a BPE model ({some(user_defined)})")
     if found:
         raise FolderError(f"{name} has settings that regard cannot follow: {'; '.join(found)}.")
 
@@ -308,7 +307,7 @@ def _write_pieces(spm: Any, model_type: int, tokenizer: Tokenizer, own: Mapping[
     spm.pieces.add(piece=unknown, score=0.0, type=_UNKNOWN)
     if in_bytes:
         if lacking := sorted(set(BYTE_TOKENS) - set(tokenizer.vocabulary())):
-            raise UsageError(f"a sentencepiece model with bytes needs all 256 of them; missing: {_some(lacking)}.")
+            raise UsageError(f"a sentencepiece model with bytes needs all 256 of them; missing: {some(lacking)}.")
         for token in BYTE_TOKENS:
             spm.pieces.add(piece=token, score=0.0, type=_BYTE)
     for piece, score in own.items():
@@ -409,8 +408,3 @@ def _try_out(data: bytes, tokenizer: Tokenizer, texts: list[str]) -> None:
                 f"this {tokenizer.kind} tokenizer cannot be written as a sentencepiece model: {text!r} would be cut "
                 f"into {tokenizer.tokens(given)} instead of {tokenizer.tokens(ours)}."
             )
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

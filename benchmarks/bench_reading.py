@@ -1,0 +1,35 @@
+"""How long files of pairs take to read: a million pairs from each kind of file, seconds."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from regard.data.pairs import Pair, read_pairs, write_pairs_tsv
+
+PAIRS = 1_000_000
+
+
+def main() -> None:
+    pairs = [Pair(f"The small cat number {i} sleeps.", f"Le petit chat numéro {i} dort.") for i in range(PAIRS)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_pairs_tsv(folder / "pairs.tsv", pairs)
+        write_pairs_tsv(folder / "pairs.tsv.gz", pairs)
+        with (folder / "pairs.csv").open("w", encoding="utf-8", newline="") as table:
+            csv.writer(table).writerows([("source", "target"), *((pair.source, pair.target) for pair in pairs)])
+        with (folder / "pairs.jsonl").open("w", encoding="utf-8") as lines:
+            lines.writelines(json.dumps({"source": p.source, "target": p.target}) + "\n" for p in pairs)
+        (folder / "text.en").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+        (folder / "text.fr").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+        for names in (["pairs.tsv"], ["pairs.tsv.gz"], ["pairs.csv"], ["pairs.jsonl"], ["text.en", "text.fr"]):
+            start = time.perf_counter()
+            found = len(read_pairs([folder / one for one in names]).pairs)
+            print(f"{' + '.join(names):<20}{found:,} pairs in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
