@@ -78,12 +78,11 @@ def look(model: Translator, text: str, *, target: str | None = None, steps: bool
         address = None if steps is True else steps
         return steps_view(translation_steps(model, text, target=target, address=address), title=text)
     from regard.views.attention import attention_view
-    from regard.views.traces import trace_maps
+    from regard.views.traces import last_cross, trace_maps
 
-    output = model(text).text if target is None else target
+    output = model(text) if target is None else target
     maps = trace_maps(model.trace(text, output))
-    last = next(one.address for one in reversed(maps) if one.address.endswith(".cross"))
-    return attention_view(maps, title=text, note=f"→ {output}", initial=last)
+    return attention_view(maps, title=text, note=f"→ {output}", initial=last_cross(maps))
 
 
 def evaluate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,31 @@ def test_an_export_into_the_model_itself_is_refused(regard: Run, paper_model: Pa
     assert said.code == 2
     assert "choose another --out" in said.err
     assert (paper_model / "model.safetensors").read_bytes() == before
+
+
+def test_an_import_into_its_own_source_is_refused(regard: Run, marian: Path) -> None:
+    before = {path: path.read_bytes() for path in marian.iterdir()}
+    said = regard("import", marian, "--out", marian, "--force")
+    assert said.code == 2
+    assert "choose another --out" in said.err
+    assert {path: path.read_bytes() for path in marian.iterdir()} == before
+
+
+def test_an_import_has_a_card_and_keeps_what_is_never_written(regard: Run, marian: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(marian, source)
+    (source / "regard-manifest.json").unlink()
+    best = library.load(marian)("seven one four two")
+    generation = json.loads((source / "generation_config.json").read_text(encoding="utf-8"))
+    generation["bad_words_ids"].append([best.ids[0]])
+    (source / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
+    assert regard("import", source, "--out", tmp_path / "ours").code == 0
+    assert "Read from the Marian folder source" in (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
+    translator = library.load(tmp_path / "ours")
+    assert best.ids[0] not in translator("seven one four two").ids
+    assert regard("export", tmp_path / "ours", "--out", tmp_path / "back").code == 0
+    back = json.loads((tmp_path / "back" / "generation_config.json").read_text(encoding="utf-8"))
+    assert [best.ids[0]] in back["bad_words_ids"]
 
 
 def test_an_export_takes_the_search_along_and_tells_what_it_left(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,16 @@ def test_pieces_put_together_are_the_text(regard: Run, model: Path, text: str) -
     assert [text[piece["start"] : piece["end"]] for piece in pieces] == [piece["text"] for piece in pieces]
     tokenizer = library.load(model).vocabularies.source
     assert [piece["id"] for piece in pieces] == tokenizer.encode(text)
+
+
+def test_pieces_of_an_altered_vocabulary_are_not_shown(regard: Run, model: Path, tmp_path: Path) -> None:
+    altered = tmp_path / "m"
+    shutil.copytree(model, altered)
+    file = next(altered.glob("tokenizer*.json"))
+    file.write_text(file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    said = regard("tokens", altered, "one")
+    assert said.code == 1
+    assert "is damaged" in said.err
 
 
 def test_ids_and_merges_are_shown(regard: Run, model: Path) -> None:

@@ -173,3 +173,11 @@ def test_ctrl_c_while_waiting_for_a_line(model: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == b"regard: stopped by Ctrl-C.\n"
+
+
+@pytest.mark.parametrize("verb", ["look", "tokens"])
+def test_a_name_that_is_too_long_is_told_in_words(regard: Run, model: Path, verb: str, tmp_path: Path) -> None:
+    said = regard(verb, model, "one two", "--out", tmp_path / ("x" * 300 + ".html"))
+    assert said.code != 0
+    assert "File name too long" in said.err
+    assert "x" * 300 in said.err

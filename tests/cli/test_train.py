@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ def test_a_training_leaves_a_model_its_card_its_curves_and_a_report(trained: Any
 
 def test_answers_are_on_stdout_and_the_way_there_on_stderr(trained: Any) -> None:
     _, out, err = trained.said
-    assert out.count("validation BLEU ") == 1
+    assert out.count("validation: BLEU ") == 1
     assert "tok:13a" in out
     assert f"model: {trained.folder}" in out
     assert f"report: {trained.folder / 'report.html'}" in out
@@ -126,6 +128,46 @@ def test_resume_goes_on_with_the_same_settings_and_data(
     assert message in said.err
     assert "choose another --out" in said.err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_resume_never_replaces_a_model_that_has_no_checkpoint(
+    regard: Run, pairs_file: Path, small: list[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "m"
+    training = ["train", "translate", pairs_file, "--out", run, *small, "--steps", 2]
+    assert regard(*training).code == 0
+    shutil.rmtree(run / "checkpoint-2")
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    said = regard(*training, "--resume")
+    assert said.code == 2
+    assert "holds a finished model but no checkpoint" in said.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_resume_remembers_its_budget(regard: Run, pairs_file: Path, small: list[str], tmp_path: Path) -> None:
+    run = tmp_path / "m"
+    training = ["train", "translate", pairs_file, "--out", run, *small]
+    assert regard(*training, "--steps", 3).code == 0
+    said = regard(*training, "--resume")
+    assert said.code == 0, said.err
+    assert "budget: 3 steps (neither --steps nor --minutes was given)" in said.err
+    assert read_metrics(run)[-1]["step"] == 3
+
+
+@pytest.mark.parametrize("flag", [["--columns", "en", "fr"], ["--skip-bad-rows"]])
+def test_what_is_said_about_files_needs_files(regard: Run, flag: list[str], tmp_path: Path) -> None:
+    said = regard("train", "translate", "--out", tmp_path / "m", *flag)
+    assert said.code == 2
+    assert f"{flag[0]} needs training files beside it" in said.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are any bytes on Linux alone")
+def test_names_that_are_not_utf8(regard: Run, pairs_file: Path, small: list[str], tmp_path: Path) -> None:
+    data, run = tmp_path / "donn\udce9es.tsv", tmp_path / "\udce9"
+    data.write_bytes(pairs_file.read_bytes())
+    said = regard("train", "translate", data, "--out", run, *small, "--steps", 1)
+    assert said.code == 0, said.err
+    assert "donn?es.tsv" in (run / "README.md").read_text(encoding="utf-8")
 
 
 def test_out_is_asked_for(regard: Run, pairs_file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -103,7 +104,7 @@ def test_a_line_break_that_a_model_writes_does_not_break_the_filter(
 ) -> None:
     broken = Translation("a\nb\r\nc", -1.0, (), ())
     monkeypatch.setattr(Translator, "__call__", lambda self, texts, **search: [broken for _ in texts])
-    monkeypatch.setattr(Translator, "stream", lambda self, text: iter(["a\n", "b"]))
+    monkeypatch.setattr(Translator, "stream", lambda self, text, **limit: iter(["a\n", "b"]))
     assert regard("translate", model, stdin=b"one\ntwo\n").out == "a b  c\n" * 2
     assert regard("translate", model, "one", "--stream").out == "a b\n"
 
@@ -117,7 +118,9 @@ def test_a_line_break_that_a_model_writes_does_not_break_the_filter(
         (["--length-penalty", 99], "length_penalty must be between"),
         (["--stream", "--json"], "leave out --json"),
         (["--stream", "--n-best", 2], "leave out --json, --n-best"),
-        (["--stream", "--beams", 5], "and --beams"),
+        (["--stream", "--beams", 5], "--beams and --length-penalty"),
+        (["--stream", "--length-penalty", 2], "--beams and --length-penalty"),
+        (["--max-new-tokens", 0], "max_new_tokens must be at least 1"),
     ],
 )
 def test_wrong_use(regard: Run, model: Path, arguments: list[object], message: str) -> None:
@@ -125,6 +128,24 @@ def test_wrong_use(regard: Run, model: Path, arguments: list[object], message: s
     assert said.code == 2
     assert message in said.err
     assert said.out == ""
+
+
+def test_a_translation_that_is_cut_off_says_so(regard: Run, model: Path) -> None:
+    said = regard("translate", model, "seven one four two", "--beams", 1, "--max-new-tokens", 2, "--json")
+    assert said.code == 0
+    assert json.loads(said.out)["ended"] is False
+    assert "cut off after 2 pieces: 'seven one four two'" in said.err
+    assert regard("translate", model, "seven one four two").err == ""
+
+
+def test_a_byte_order_mark_is_not_a_word(regard: Run, model: Path) -> None:
+    assert regard("translate", model, stdin=b"\xef\xbb\xbfone two\n") == regard("translate", model, stdin=b"one two\n")
+
+
+def test_a_closed_stdin_is_empty(model: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m regard translate {shlex.quote(str(model))} <&-"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_lines_that_cannot_be_read_are_named(regard: Run, model: Path) -> None:

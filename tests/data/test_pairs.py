@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.pairs import BadRow, Pair, read_lines, read_pairs, write_pairs_tsv
+from regard.data.pairs import BadRow, Pair, read_pairs, write_pairs_tsv
 from regard.errors import DataError, UsageError
 
 PAIRS = [
@@ -453,24 +454,22 @@ def test_utf16_is_recognised(tmp_path: Path) -> None:
 # Lines and writing ----------------------------------------------------------------------------------------
 
 
-def test_read_lines_keeps_empty_ones(tmp_path: Path) -> None:
-    path = tmp_path / "lines.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\n\n  two \n\n")
-    assert read_lines(path) == ["one", "", "  two ", ""]
-    path.write_bytes(b"")
-    assert read_lines(path) == []
-    path.write_bytes(b"old\rMacintosh\r")
-    assert read_lines(path) == ["old", "Macintosh"]
-    path.write_bytes(b"one\rtwo\nthree\n")
-    assert read_lines(path) == ["one\rtwo", "three"], "beside line feeds a carriage return is just a character"
-    packed = tmp_path / "lines.gz"
-    packed.write_bytes(gzip.compress("été\n".encode()))
-    assert read_lines(str(packed)) == ["été"]
-    path.write_bytes(b"one\ntw\xf6\n")
-    with pytest.raises(DataError, match=r"lines\.txt:2: not valid UTF-8 \(byte 0xF6 at byte offset 6\)"):
-        read_lines(path)
-    with pytest.raises(UsageError, match="does not exist"):
-        read_lines(tmp_path / "none.txt")
+def test_line_ends_of_old_macintoshes(tmp_path: Path) -> None:
+    path = tmp_path / "old.tsv"
+    path.write_bytes(b"one\tun\rtwo\tdeux\r")
+    assert read_pairs([path]).pairs == [Pair("one", "un"), Pair("two", "deux")]
+    path.write_bytes(b"one\tun\rtw\xff\tdeux\rthree\ttrois\r")
+    reading = read_pairs([path], skip_bad_rows=True)
+    assert reading.pairs == [Pair("one", "un"), Pair("three", "trois")]
+    assert [row.line for row in reading.bad] == [2]
+    path.write_bytes(b"a\rb\tc\n")
+    assert read_pairs([path]).pairs == [Pair("a\rb", "c")], "beside line feeds a carriage return is just a character"
+
+
+def test_checksums_are_those_of_the_files_as_they_lie_there(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv.gz"
+    write_pairs_tsv(path, [Pair("one", "un")])
+    assert read_pairs([path]).checksums == {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 @pytest.mark.parametrize("name", ["out.tsv", "out.tsv.gz"])

@@ -129,7 +129,8 @@ def test_reordering_a_block_reorders_both_of_its_memories(x: Tensor, memory: Ten
     cache = BlockCache()
     with torch.no_grad():
         block(x[:, :3], masks.causal(), memory=memory, cache=cache)
-        cache.reorder(rows)
+        cache.self_attention.reorder(rows)
+        cache.cross_attention.reorder(rows)
         out = block(x[rows, 3:], masks.causal(), cache=cache)
         expected = block(x, masks.causal(), memory=memory)[rows, 3:]
     torch.testing.assert_close(out, expected, atol=1e-5, rtol=0)

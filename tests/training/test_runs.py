@@ -12,7 +12,8 @@ import regard
 from regard.checkpoint.atomic import COMMIT
 from regard.data.pairs import Pair
 from regard.errors import DataError, UsageError
-from regard.tasks.translate import TranslateConfig, TranslateTask, Vocabularies, make_model
+from regard.tasks import translate
+from regard.tasks.translate import TranslateConfig, TranslateTask, Translation, Vocabularies, make_model
 from regard.training.metrics_log import read_metrics
 from regard.training.optimisers import load_state_tensors, make_optimisers, state_tensors
 from regard.training.runs import train_translation
@@ -88,6 +89,42 @@ def test_learned_positions_must_reach_as_far_as_the_longest_pair(pairs_file: Pat
         regard.train(
             "translate", pairs_file, out=tmp_path / "m", steps=1, positions="learned", max_positions=100, **SMALL
         )
+
+
+def test_a_translation_as_long_as_the_learned_positions_can_be_looked_at(pairs_file: Path, tmp_path: Path) -> None:
+    settings = dict(positions="learned", max_positions=29, max_length=29, max_ratio=None, max_extra=100)
+    translator = regard.train("translate", pairs_file, out=tmp_path / "m", steps=1, **settings, **SMALL)
+    assert translator.search.max_ratio is None, "None is a value like any other"
+    assert (tmp_path / "m" / "report.html").exists()
+    cut_off = translator("one two three", min_new_tokens=29)
+    assert (cut_off.ended, len(cut_off.ids)) == (False, 29)
+    assert len(translator.trace("one two three", cut_off).labels("decoder.0.self")[0]) == 29
+
+
+def test_what_was_written_is_looked_at_piece_by_piece(pairs_file: Path, tmp_path: Path) -> None:
+    """Not the pieces into which the vocabulary would cut the text: an unknown word has no text at all."""
+    translator = regard.train("translate", pairs_file, out=tmp_path / "m", steps=1, tokenizer="word", **SMALL)
+    unknown_id = translator.vocabularies.target.unknown_id
+    assert unknown_id is not None
+    written = Translation("1", 0.0, (), (), ids=(unknown_id, translator.vocabularies.target.encode("1")[0]))
+    assert translator.trace("one", written).labels("decoder.0.self")[0] == ["<s>", "<unk>", "1"]
+    assert translator.trace("one", written.text).labels("decoder.0.self")[0] == ["<s>", "1"]
+
+
+def test_a_decoder_alone_does_not_translate(pairs_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown setting 'architecture'"):
+        regard.train("translate", pairs_file, out=tmp_path / "m", steps=1, architecture="decoder-only", **SMALL)
+
+
+def test_the_card_says_what_was_scored_and_in_which_direction(
+    pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translate, "SCORED", 2)
+    run = train_translation([pairs_file], tmp_path / "m", reverse=True, settings=SMALL_SETTINGS)
+    card = (run.folder / "README.md").read_text(encoding="utf-8")
+    assert "validation, the first 2 of 3 pairs" in card
+    assert "reverse" in card
+    assert "length_penalty" in card
 
 
 def test_words_of_the_user_in_the_card_are_kept(pairs_file: Path, tmp_path: Path) -> None:

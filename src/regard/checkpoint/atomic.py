@@ -61,8 +61,8 @@ class Content:
 
 
 def content_of(data: str | bytes) -> Content:
-    """The content of a file that is already in memory; text becomes UTF-8."""
-    raw = data.encode("utf-8") if isinstance(data, str) else data
+    """The content of a file that is already in memory; text becomes UTF-8, names of files that are not become ?."""
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     return Content(len(raw), lambda: (raw,))
 
 

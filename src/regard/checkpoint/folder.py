@@ -26,7 +26,6 @@ from regard.errors import FolderError, UsageError, some
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # the list of shards of a model that is stored in several files
-TOKENIZER = "tokenizer.json"
 CARD = "README.md"
 
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
@@ -87,12 +86,13 @@ def write_model(
         if name in ("", CONFIG, WEIGHTS, INDEX, MANIFEST) or name.startswith(".") or Path(name).name != name:
             raise ValueError(f"{name!r} cannot be the name of an additional file of a model")
         contents[name] = content_of(data)
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is a file; a model is written into a folder. Choose another name.")
-    if not force:
-        _refuse_to_overwrite(path, [*contents, MANIFEST, INDEX])
     num_bytes = sum(content.num_bytes for content in contents.values())
-    reassurance = f"The model that was in {path} is intact." if is_model_folder(path) else ""
+    with storage_errors(path, num_bytes):
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file; a model is written into a folder. Choose another name.")
+        if not force:
+            _refuse_to_overwrite(path, [*contents, MANIFEST, INDEX])
+        reassurance = f"The model that was in {path} is intact." if is_model_folder(path) else ""
     with storage_errors(path, num_bytes, reassurance):
         created = _make_folders(path)
         try:
@@ -156,6 +156,15 @@ def read_model(path: Path) -> ModelFolder:
 def read_config(path: Path) -> dict[str, Any]:
     """Read only the config of a model folder; cheap, the weights are not touched."""
     return steadily(Path(path), lambda path: _read_config(path, _open_folder(path)))
+
+
+def model_files(path: Path, *names: str) -> dict[str, Path]:
+    """Those of `names` that belong to the model, verified, and where they lie."""
+    manifest = _open_folder(path)
+    present = [name for name in names if (name in manifest.files if manifest else _has(path, name))]
+    if manifest is not None:
+        _verify(path, manifest, present)
+    return {name: locate(path, name) for name in present}
 
 
 def is_model_folder(path: Path) -> bool:

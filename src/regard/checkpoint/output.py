@@ -51,9 +51,9 @@ def _check_output(path: Path, *, resume: bool, force: bool) -> None:
     path = Path(path)
     if resume and force:
         raise UsageError("--resume goes on with a run and --force replaces it: give one of the two.")
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"--out {path} is a file; give the name of a folder.")
     with storage_errors(path, len(_MARKER_TEXT)):
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"--out {path} is a file; give the name of a folder.")
         path.mkdir(parents=True, exist_ok=True)
         sweep(path)
         present = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry.name))

@@ -1,7 +1,7 @@
 """Checkpoints of a training run: `checkpoint-<step>/` with everything that exact resuming needs.
 
-Each is a folder with `tensors.safetensors` (weights, optimiser), `state.json` (counters, random states, data
-position) and a manifest, and appears whole or not at all. Older ones are pruned only after the new one is in
+Each is a folder with `tensors.safetensors` (weights, optimiser), `state.json` (counters, data position,
+settings) and a manifest, and appears whole or not at all. Older ones are pruned only after the new one is in
 place. Damaged ones are passed over with a message and left for the user to look at. What the tensors and the
 state mean is the training loop's business.
 """
@@ -57,8 +57,8 @@ def write_checkpoint(
     """Write `checkpoint-<step>` into the run folder atomically, then prune all but the newest `keep`.
 
     `state` must consist of what JSON returns unchanged: dictionaries with text keys, lists, text, numbers,
-    booleans and None (very long numbers as hexadecimal text). A checkpoint of the same step is replaced; if it
-    was damaged it is kept under another name. Those of later steps are never touched.
+    booleans and None. A checkpoint of the same step is replaced; if it was damaged it is kept under another name.
+    Those of later steps are never touched.
     """
     if step < 0 or keep < 1:
         raise ValueError(f"step must be at least 0 and keep at least 1; got step={step}, keep={keep}")

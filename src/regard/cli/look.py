@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
+from regard.cli.output import answer, answer_json, check_free
 from regard.errors import UsageError
 
 
@@ -32,8 +32,8 @@ def main(verb: str, arguments: list[str]) -> int:
 
     if not asked.text.strip():
         raise UsageError("there is no text to look at: give a sentence.")
-    if not asked.json and asked.out.exists() and not asked.force:
-        raise UsageError(f"{asked.out} exists already: choose another --out, or replace it with --force.")
+    if not asked.json:
+        check_free(asked.out, force=asked.force)
     if asked.steps and len(asked.steps) > 1:
         raise UsageError(f"--steps draws one attention, not {len(asked.steps)}: {', '.join(asked.steps)}.")
     translator = load(asked.model)
@@ -46,13 +46,13 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.json:
         from regard.views.traces import trace_maps
 
-        output = translator(asked.text).text if asked.target is None else asked.target
+        output = translator(asked.text) if asked.target is None else asked.target
         maps = trace_maps(translator.trace(asked.text, output))
         weights = [
             {"address": m.address, "rows": list(m.rows), "columns": list(m.columns), "weights": m.weights.tolist()}
             for m in maps
         ]
-        answer_json({"source": asked.text, "target": output, "attention": weights})
+        answer_json({"source": asked.text, "target": str(output), "attention": weights})
         return 0
     drawn: bool | str = False if asked.steps is None else next(iter(asked.steps), True)
     look(translator, asked.text, target=asked.target, steps=drawn).save(asked.out)

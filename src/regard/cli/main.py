@@ -47,7 +47,10 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
+        if error.filename is not None:
+            _say(f"regard: {error.filename}: {error.strerror or error}.")
+            return 1
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         _discard_output()
         _say(f"regard: the answer cannot be written: {error.strerror}. Free some space, or write it elsewhere.")
@@ -84,13 +87,16 @@ def _help() -> str:
 
 
 def _speak_utf8() -> None:
-    """Answers are UTF-8 wherever they go; a closed stream swallows them instead of failing at the first word."""
-    for name in ("stdout", "stderr"):
+    """Answers are UTF-8 wherever they go, names of files come out as they are, and a closed stream is an empty one."""
+    for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (until the process ends)
-        elif isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
-            stream.reconfigure(encoding="utf-8")
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  (until the process ends)
+        elif isinstance(stream, io.TextIOWrapper) and name == "stdout":
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+        elif isinstance(stream, io.TextIOWrapper) and name == "stderr":
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _say(message: str) -> None:

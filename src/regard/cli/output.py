@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
+
+from regard.errors import UsageError
 
 
 def answer(text: str) -> None:
@@ -13,6 +16,12 @@ def answer(text: str) -> None:
 
 def answer_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def check_free(path: Path, *, force: bool) -> None:
+    """A file that is there already is replaced with --force only."""
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists already: choose another --out, or replace it with --force.")
 
 
 def note(text: str) -> None:

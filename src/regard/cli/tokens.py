@@ -10,8 +10,7 @@ from typing import Literal
 import tyro
 
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
-from regard.errors import UsageError
+from regard.cli.output import answer, answer_json, check_free
 
 COLOURS = ("on bright_cyan", "on bright_yellow", "on bright_green", "on bright_magenta", "on bright_blue")
 
@@ -41,8 +40,7 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.out is not None:
         from regard.views.tokens import TokenColumn, tokens_view
 
-        if asked.out.exists() and not asked.force:
-            raise UsageError(f"{asked.out} exists already: choose another --out, or replace it with --force.")
+        check_free(asked.out, force=asked.force)
         shown = [(piece.text, piece.token, piece.id) for piece in pieces]
         column = TokenColumn(name=tokenizer.kind, pieces=shown, derivations=merges)
         tokens_view([column], title=asked.text).save(asked.out)

@@ -87,9 +87,17 @@ def _translate(arguments: list[str]) -> int:
     report = run.folder / "report.html"
     if asked.json:
         scores = [{"name": s.name, "value": s.value, "signature": s.signature} for s in run.scores]
-        answer_json({"folder": str(run.folder), "step": run.position.step, "scores": scores, "report": str(report)})
+        answer_json(
+            {
+                "folder": str(run.folder),
+                "step": run.position.step,
+                "scores": scores,
+                "scored_on": run.scored_on,
+                "report": str(report),
+            }
+        )
     else:
         for score in run.scores:
-            answer(f"validation {score}")
+            answer(f"{run.scored_on}: {score}")
         answer(f"model: {run.folder}\nreport: {report}")
     return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import tyro
 
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
+from regard.cli.output import answer, answer_json, note
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Arguments:
     text: tyro.conf.Positional[str] = STDIN  # what to translate; without it, or for -, lines are read from stdin
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
     length_penalty: float | None = None  # more than 1 favours longer translations
+    max_new_tokens: int | None = None  # longest translation, in pieces
     n_best: int = 1  # print so many translations of each sentence, with their scores
     stream: bool = False  # write the (greedy) translation as it comes
     json: bool = False  # a JSON object a line, with scores and pieces
@@ -43,15 +44,23 @@ def main(verb: str, arguments: list[str]) -> int:
 
     translator = load(asked.model)
     if asked.stream:
-        if asked.json or asked.n_best != 1 or asked.beams not in (None, 1):
-            raise UsageError("--stream writes one greedy translation as text; leave out --json, --n-best and --beams.")
+        if asked.json or asked.n_best != 1 or asked.beams not in (None, 1) or asked.length_penalty is not None:
+            raise UsageError(
+                "--stream writes one greedy translation as text; leave out --json, --n-best, --beams and "
+                "--length-penalty."
+            )
+        limit = {} if asked.max_new_tokens is None else {"max_new_tokens": asked.max_new_tokens}
         for line in chain.from_iterable(_groups(asked.text)):
-            for piece in translator.stream(line):
+            for piece in translator.stream(line, **limit):
                 sys.stdout.write(_one_line(piece))
                 sys.stdout.flush()
             sys.stdout.write("\n")
         return 0
-    search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
+    search = {
+        "beams": asked.beams,
+        "length_penalty": asked.length_penalty,
+        "max_new_tokens": asked.max_new_tokens,
+    }
     if asked.n_best != 1:
         search["n_best"] = asked.n_best
         search["beams"] = asked.beams if asked.beams is not None else max(asked.n_best, translator.search.beams)
@@ -65,9 +74,18 @@ def main(verb: str, arguments: list[str]) -> int:
 
 def _print(source: str, translation: Translation, asked: Arguments) -> None:
     found = (translation, *translation.alternatives)
+    if not translation.ended:
+        note(f"cut off after {len(translation.ids)} pieces: {_shortened(source)}. Split it into sentences, one a line.")
     if asked.json:
         values = [
-            {"text": one.text, "score": one.score, "tokens": one.tokens, "log_probs": one.log_probs} for one in found
+            {
+                "text": one.text,
+                "score": one.score,
+                "tokens": one.tokens,
+                "log_probs": one.log_probs,
+                "ended": one.ended,
+            }
+            for one in found
         ]
         best = {"source": source, **values[0]}
         answer_json({**best, "alternatives": values[1:]} if asked.n_best > 1 else best)
@@ -76,6 +94,10 @@ def _print(source: str, translation: Translation, asked: Arguments) -> None:
             answer(f"{one.score:.4f}\t{_one_line(one.text)}")
     else:
         answer(_one_line(translation.text))
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}…")
 
 
 def _one_line(text: str) -> str:
@@ -111,7 +133,7 @@ def _as_they_come(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 def _decoded(raw: bytes, number: int) -> str:
     try:
-        line = raw.decode("utf-8").rstrip("\r")
+        line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
     except UnicodeDecodeError as error:
         raise DataError(
             f"<stdin>:{number}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import json
 import re
 import zlib
@@ -57,6 +58,7 @@ class Reading:
 
     pairs: list[Pair] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
+    checksums: dict[str, str] = field(default_factory=dict)  # sha256 of each file, by its path
 
     def __repr__(self) -> str:
         return f"Reading({len(self.pairs)} pairs, {len(self.bad)} bad rows)"
@@ -79,16 +81,18 @@ def read_pairs(
     if max_characters < 1:
         raise UsageError(f"max_characters is {max_characters}; it must be 1 or more.")
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    checksums: dict[str, str] = {}
     if len(files) == 1:
-        rows, names = _open_table(files[0], columns), (str(files[0]), str(files[0]))
+        rows, names = _open_table(files[0], columns, checksums), (str(files[0]), str(files[0]))
     elif len(files) == 2:
-        rows, names = _open_aligned(files[0], files[1], columns), (str(files[0]), str(files[1]))
+        rows, names = _open_aligned(files[0], files[1], columns, checksums), (str(files[0]), str(files[1]))
     else:
         raise UsageError(
             f"{len(files)} data files were given; give one table ({', '.join(TABLE_SUFFIXES)}) or two "
             "line-aligned text files."
         )
     reading = _sort_out(rows, names, max_characters)
+    reading.checksums = checksums
     if reading.bad and not skip_bad_rows:
         raise _bad_rows_error(reading)
     if not reading.pairs:
@@ -96,16 +100,6 @@ def read_pairs(
         skipped = f"; all {len(reading.bad)} rows are bad, the first: {reading.bad[0]}" if reading.bad else ""
         raise DataError(f"{where}: no pairs found{skipped}. Give a file with at least one pair.")
     return reading
-
-
-def read_lines(path: Path | str) -> list[str]:
-    """The lines of a text file, plain or .gz; empty lines are kept so that line numbers stay true."""
-    path = Path(path)
-    text = _Text.read(path)
-    if text.undecodable:
-        line, reason = next(iter(text.undecodable.items()))
-        raise DataError(f"{path}:{line}: {reason}. Save the file as UTF-8.")
-    return text.lines
 
 
 def write_pairs_tsv(path: Path | str, pairs: Iterable[Pair]) -> None:
@@ -136,28 +130,28 @@ class _Text:
     undecodable: dict[int, str]
 
     @classmethod
-    def read(cls, path: Path) -> _Text:
-        data = _read_bytes(path)
+    def read(cls, path: Path, checksums: dict[str, str]) -> _Text:
+        data = _read_bytes(path, checksums)
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise DataError(f"{path} is UTF-16, not UTF-8. Save it again as UTF-8.")
+        if b"\n" not in data:  # as old Macintoshes wrote it
+            data = data.replace(b"\r", b"\n")
         try:
             text, undecodable = data.decode("utf-8"), {}
         except UnicodeDecodeError:
             text, undecodable = data.decode("utf-8", errors="surrogateescape"), _undecodable_lines(data)
         text = text.removeprefix("\ufeff")
-        # Only line feeds end a line, or carriage returns where there are no others: splitlines() would also cut at
-        # U+2028 and shift all that follows.
-        text = text.replace("\r", "\n") if "\n" not in text else text
+        # Only line feeds end a line: splitlines() would also cut at U+2028 and shift all that follows.
         lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
         return cls(lines, undecodable)
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path, checksums: dict[str, str]) -> bytes:
+    """What is in a file, unpacked; the checksum is that of the file as it lies there."""
     try:
-        if path.suffix.lower() == ".gz":
-            with gzip.open(path, "rb") as file:
-                return file.read()
-        return path.read_bytes()
+        data = path.read_bytes()
+        checksums[str(path)] = hashlib.sha256(data).hexdigest()
+        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
         raise DataError(f"{path} is not a complete gzip file ({problem}). Fetch or compress it again.") from problem
     except FileNotFoundError as problem:
@@ -232,7 +226,7 @@ def _bad_rows_error(reading: Reading) -> DataError:
 # Two line-aligned files -----------------------------------------------------------------------------------
 
 
-def _open_aligned(source: Path, target: Path, columns: Columns | None) -> Iterator[Row]:
+def _open_aligned(source: Path, target: Path, columns: Columns | None, checksums: dict[str, str]) -> Iterator[Row]:
     for path in (source, target):
         if _table_suffix(path):
             raise UsageError(
@@ -241,7 +235,7 @@ def _open_aligned(source: Path, target: Path, columns: Columns | None) -> Iterat
             )
     if columns is not None:
         raise UsageError(f"columns {columns} were asked for, but line-aligned texts have no columns.")
-    texts = _Text.read(source), _Text.read(target)
+    texts = _Text.read(source, checksums), _Text.read(target, checksums)
     counts = len(texts[0].lines), len(texts[1].lines)
     if counts[0] != counts[1]:
         longer = 0 if counts[0] > counts[1] else 1
@@ -269,7 +263,7 @@ def _aligned_rows(texts: tuple[_Text, _Text], paths: tuple[Path, Path]) -> Itera
 # Tables ---------------------------------------------------------------------------------------------------
 
 
-def _open_table(path: Path, columns: Columns | None) -> Iterator[Row]:
+def _open_table(path: Path, columns: Columns | None, checksums: dict[str, str]) -> Iterator[Row]:
     suffix = _table_suffix(path)
     if not suffix:
         if path.is_dir():
@@ -281,7 +275,7 @@ def _open_table(path: Path, columns: Columns | None) -> Iterator[Row]:
         )
     if columns is not None and (len(columns) != 2 or columns[0] == columns[1]):
         raise UsageError(f"columns are {columns}; give two different names, source first.")
-    text = _Text.read(path)
+    text = _Text.read(path, checksums)
     if not text.lines:
         return iter(())
     readers: dict[str, Callable[[Path, _Text, Columns | None], Iterator[Row]]] = {

@@ -101,7 +101,7 @@ def word_weights(
     translator: Translator, trace: Trace, pair: AlignedPair, address: str, when: str
 ) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
     """Attention between words: (heads, target words, source words)."""
-    weights = trace.weights(address).double()  # (H, T, S): rows are the start symbol and then the target pieces
+    weights = trace.weights(address).cpu().double()  # (H, T, S): rows are the start symbol and then the target pieces
     rows = weights[:, 1:] if when == "reading" else weights[:, :-1]
     by_source = _membership(translator.vocabularies.source, pair.source, pair.source_words)  # (words, pieces)
     by_target = _membership(translator.vocabularies.target, pair.target, pair.target_words)

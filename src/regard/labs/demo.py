@@ -22,7 +22,6 @@ from regard.views.report import report_view
 from regard.views.traces import trace_maps
 from regard.views.view import View
 
-MINUTES = 1.9
 REORDERED = "The agreement on the European Economic Area was signed in August 1992."  # zone économique européenne
 SENTENCES = (
     "The animal did not cross the street because it was too tired.",
@@ -70,7 +69,7 @@ def is_demo(folder: Path) -> bool:
     return all(settings[name] == value for name, value in SETTINGS.items() if name in settings)
 
 
-def run_demo(out: Path, *, minutes: float = MINUTES, force: bool = False, progress: Progress) -> Demo:
+def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progress) -> Demo:
     """Train on the built-in world, score it against the world's truth, and write one page about it."""
     run = train_translation(
         None, out, size="tiny", force=force, progress=progress, settings=SETTINGS | {"minutes": minutes}
@@ -102,7 +101,7 @@ def _report(translator: Translator, scores: WorldScores, translations: Sequence[
 
 
 def _attention(translator: Translator, source: str, translation: Translation, scores: WorldScores) -> View:
-    maps = trace_maps(translator.trace(source, translation.text))
+    maps = trace_maps(translator.trace(source, translation))
     return attention_view(
         maps, title=source, note=f"→ {translation}", initial=scores.head.address, initial_head=scores.head.head
     )

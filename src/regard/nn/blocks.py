@@ -46,10 +46,6 @@ class BlockCache:
         self.self_attention = KVCache()
         self.cross_attention = KVCache()
 
-    def reorder(self, rows: Tensor) -> None:
-        self.self_attention.reorder(rows)
-        self.cross_attention.reorder(rows)
-
 
 class Block(nn.Module):
     """Self-attention, cross-attention if there is one, feed-forward."""

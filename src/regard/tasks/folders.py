@@ -7,9 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.atomic import locate
+from regard.checkpoint.card import Card, model_card
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
-from regard.checkpoint.folder import CONFIG, load_into, own_tensors, read_config, read_model, steadily, write_model
-from regard.config import from_dict
+from regard.checkpoint.folder import (
+    CARD,
+    CONFIG,
+    load_into,
+    model_files,
+    own_tensors,
+    read_config,
+    read_model,
+    steadily,
+    write_model,
+)
+from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError
 from regard.generation.search import SearchConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -44,7 +55,13 @@ def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
     model = Transformer(shape)
     load_into(model, folder.tensors)
     check_fit(model, vocabularies)
-    return Translator(model, vocabularies, search=search, start_id=config.get("start_id"))
+    return Translator(
+        model,
+        vocabularies,
+        search=search,
+        start_id=config.get("start_id"),
+        forbidden_ids=config.get("forbidden_ids", ()),
+    )
 
 
 def read_tokenizers(path: Path, config: Mapping[str, Any]) -> Vocabularies:
@@ -53,24 +70,37 @@ def read_tokenizers(path: Path, config: Mapping[str, Any]) -> Vocabularies:
         foreign = read_marian(path)
         return Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
     _check_ours(path, config)
-    return read_vocabularies(path)
+    return steadily(path, read_vocabularies)
 
 
 def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator:
     """Read a foreign folder and write it as one of regard's."""
+    _check_apart(path, out, "an import")
     config = read_config(path)
     if not is_marian(config):
         known = "marian"
         raise FolderError(f"{path} has model_type {config.get('model_type')!r}; what can be imported: {known}.")
     translator = from_foreign(read_marian(path))
-    save_translator(translator, out, force=force)
+    card = Card(
+        title=out.name,
+        summary=f"Translates sentences: text of one language in, text of the other out. Read from the Marian folder "
+        f"{path.name}, which tells what it was trained on.",
+        task=NAME,
+        num_parameters=sum(param.numel() for param in translator.model.parameters()),
+        settings={**to_dict(translator.model.config), **to_dict(translator.search)},
+        command=f'regard translate {out} "…"\nregard look {out} "…" --out look.html',
+        python=f'import regard\n\ntranslator = regard.load("{out.as_posix()}")\ntranslator("…").text',
+        pipeline="translation",
+    )
+    contents = translator.contents()
+    texts = {**contents.texts, CARD: model_card(card)}
+    write_model(out, config=contents.config, tensors=own_tensors(translator.model), texts=texts, force=force)
     return translator
 
 
 def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str]:
     """Write a translator as a Marian folder, which `transformers` loads; returns what it became, and what was lost."""
-    if out.exists() and out.resolve() == path.resolve():
-        raise UsageError(f"an export would replace the model in {path} itself: choose another --out.")
+    _check_apart(path, out, "an export")
     translator = load_translator(path, read_config(path))
     search = translator.search
     notes = write_marian(
@@ -84,6 +114,7 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
             "beams": search.beams,
             "length_penalty": search.length_penalty,
             "max_new_tokens": search.max_new_tokens,
+            "never": translator.forbidden_ids,
         },
         force=force,
     )
@@ -96,7 +127,18 @@ def from_foreign(foreign: ForeignTranslator) -> Translator:
     known = ("beams", "length_penalty", "max_new_tokens")
     search = {name: foreign.generation[name] for name in known if foreign.generation.get(name) is not None}
     vocabularies = Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
-    return Translator(model, vocabularies, search=SearchConfig(**search), start_id=foreign.start_id)
+    return Translator(
+        model,
+        vocabularies,
+        search=SearchConfig(**search),
+        start_id=foreign.start_id,
+        forbidden_ids=foreign.generation.get("never", ()),
+    )
+
+
+def _check_apart(path: Path, out: Path, what: str) -> None:
+    if out.exists() and out.resolve() == path.resolve():
+        raise UsageError(f"{what} would replace the model in {path} itself: choose another --out.")
 
 
 def _unusable(path: Path, what: str) -> FolderError:
@@ -111,13 +153,8 @@ def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def read_vocabularies(path: Path) -> Vocabularies:
-    if locate(path, TOKENIZER).exists():
-        joint = Tokenizer.load(locate(path, TOKENIZER))
+    files = model_files(path, TOKENIZER, SOURCE_TOKENIZER, TARGET_TOKENIZER)
+    if TOKENIZER in files:
+        joint = Tokenizer.load(files[TOKENIZER])
         return Vocabularies(joint, joint)
     return Vocabularies(*(Tokenizer.load(locate(path, name)) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)))
-
-
-def save_translator(translator: Translator, path: Path, *, force: bool = False, card: str = "") -> None:
-    contents = translator.contents()
-    texts = {**contents.texts, **({"README.md": card} if card else {})}
-    write_model(path, config=contents.config, tensors=own_tensors(translator.model), texts=texts, force=force)

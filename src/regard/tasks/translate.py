@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Literal, NamedTuple, overload
 
@@ -51,7 +51,7 @@ class TranslateConfig:
     separate_vocabularies: bool = False  # one vocabulary for each language instead of a joint one
     piece_dropout: float = 0.0  # share of BPE merges left out at random in training; more is better for few data
     word_dropout: float = 0.0  # share of written pieces hidden from the decoder in training: it must look at the source
-    max_length: int = 256  # pairs with a side of more pieces than this are left out, and counted
+    max_length: int = 256  # pairs with a side of more pieces than this, the end included, are left out and counted
 
     def __post_init__(self) -> None:
         for name in ("piece_dropout", "word_dropout"):
@@ -238,6 +238,12 @@ class TranslateTask:
     def translator(self) -> Translator:
         return Translator(self.model, self.vocabularies, search=self.search)
 
+    @property
+    def scored_on(self) -> str:
+        """What the scores of `evaluate` are measured on."""
+        count = len(self.validation)
+        return "validation" if count <= SCORED else f"validation, the first {SCORED:,} of {count:,} pairs"
+
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         pairs = self.validation[:SCORED]
         outputs = [t.text for t in self.translator()([pair.source for pair in pairs])]
@@ -257,6 +263,8 @@ class Translation:
     score: float  # log-probability after the length penalty: what the search ranks by
     tokens: tuple[str, ...]  # pieces, the end symbol included
     log_probs: tuple[float, ...]  # one for each piece
+    ids: tuple[int, ...] = ()  # of the pieces, without the end symbol
+    ended: bool = True  # False if the longest length cut it off
     alternatives: tuple[Translation, ...] = ()  # the rest of the n best
 
     def __str__(self) -> str:
@@ -275,8 +283,10 @@ class Translator:
         *,
         search: SearchConfig | None = None,
         start_id: int | None = None,  # what the decoder reads first, if not the start symbol
+        forbidden_ids: Sequence[int] = (),  # pieces that are never written, besides padding and start
     ) -> None:
         self.model, self.vocabularies = model.eval(), vocabularies
+        self.forbidden_ids = tuple(forbidden_ids)
         self.search = search or SearchConfig()
         self.start_id = vocabularies.target.start_id if start_id is None else start_id
 
@@ -307,7 +317,7 @@ class Translator:
             results = beam_search(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=search)
             for i, hypotheses in zip(chosen, results, strict=True):
                 best, *others = [self._translation(hypothesis) for hypothesis in hypotheses]
-                found[i] = Translation(best.text, best.score, best.tokens, best.log_probs, tuple(others))
+                found[i] = replace(best, alternatives=tuple(others))
         return [found[i] for i in range(len(texts))]
 
     def stream(self, text: str, **search: Any) -> Iterator[str]:
@@ -321,11 +331,17 @@ class Translator:
         chosen = stream(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=config)
         yield from pieces(self.vocabularies.target.decode, (id_ for id_, _ in chosen))
 
-    def trace(self, text: str, target: str | None = None, *, grad: bool = False) -> Trace:
-        """All attention of one translation, by one pass over the whole target: the model's own, or the one given."""
+    def trace(self, text: str, target: str | Translation | None = None, *, grad: bool = False) -> Trace:
+        """All attention of one translation, by one pass over the whole target: the model's own, or the one given.
+
+        A `Translation` is looked at piece by piece as it was written, a text as the vocabulary cuts it.
+        """
         source_ids = self._source_ids(text)
-        output = self(text).text if target is None else target
-        target_ids = [self.start_id, *self.vocabularies.target.encode(output)]
+        output = self(text) if target is None else target
+        pieces = self.vocabularies.target.encode(output) if isinstance(output, str) else output.ids
+        target_ids = [self.start_id, *pieces]
+        if self.model.config.positions == "learned":  # a translation that was cut off has one piece too many
+            target_ids = target_ids[: self.model.config.max_positions]
         tokens = {
             "encoder": [self.vocabularies.source.tokens(source_ids)],
             "decoder": [self.vocabularies.target.tokens(target_ids)],
@@ -342,6 +358,7 @@ class Translator:
             "model": to_dict(self.model.config),
             "search": to_dict(self.search),
             "start_id": self.start_id,
+            "forbidden_ids": list(self.forbidden_ids),
         }
         return FolderContents(config=config, texts=self.vocabularies.texts())
 
@@ -353,7 +370,7 @@ class Translator:
     def never(self) -> tuple[int, ...]:
         """Pieces that are never written."""
         target = self.vocabularies.target
-        return tuple({target.pad_id, self.start_id} - {target.end_id})
+        return tuple({target.pad_id, self.start_id, *self.forbidden_ids} - {target.end_id})
 
     def _tensors(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Padded ids and their lengths, where the model lives."""
@@ -375,6 +392,8 @@ class Translator:
             score=hypothesis.score,
             tokens=tuple(target.tokens(ids)),
             log_probs=hypothesis.token_log_probs,
+            ids=hypothesis.ids,
+            ended=hypothesis.ended,
         )
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""The loop: optimisers, schedules, exact resume, progress and report. Nothing here is about one task."""
+"""The loop with its optimisers, schedules, exact resume and progress, which know no task; and the runs of each task."""

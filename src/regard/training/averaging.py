@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import unknown
+from regard.training.settings import Averaging
 
-KINDS = ("none", "exponential", "tail")
+KINDS = get_args(Averaging)
 
 
 class Averager:
@@ -35,7 +37,7 @@ class Averager:
     def update(self, step: int, progress: float) -> None:
         """Look at the weights after step number `step` (counted from 1)."""
         if self.kind == "exponential":
-            # Until 1/(1 - decay) steps have gone, a faster decay forgets the random start.
+            # A faster decay at first forgets the random start: at step n it remembers about the last tenth of n.
             weight = max(1 - self.decay, 9 / (step + 9))
             torch._foreach_lerp_(self.mean, self.live, weight)
         elif self.kind == "tail":

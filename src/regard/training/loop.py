@@ -13,14 +13,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
-from regard.checkpoint.folder import load_into, own_tensors
+from regard.checkpoint.folder import is_model_folder, load_into, own_tensors
 from regard.checkpoint.training_state import Checkpoint, last_good_checkpoint, write_checkpoint
 from regard.config import to_dict
 from regard.data.batches import BatchPlan
@@ -59,7 +59,6 @@ class Position:
     best: float = math.inf  # the lowest smoothed loss
     worse: int = 0  # updates since the loss was near its best
     averages: int = 0  # snapshots in the average
-    choices: list[str] = field(default_factory=list)
 
 
 class Trainer:
@@ -118,10 +117,15 @@ class Trainer:
         try:
             with self._finishing_the_step():
                 self._train(log)
+                self.save()
+                if self._stop_asked:
+                    raise InterruptedRunError(
+                        f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with: "
+                        f"--out {self.run_folder} --resume"
+                    )
         finally:
             log.close()
             self.replicas.close()
-        self.save()
         self.averager.swap()
         self.task.model.eval()
         return self.at
@@ -158,12 +162,6 @@ class Trainer:
             if time.perf_counter() - saved >= self.save_every and not self.at.worse:
                 self.save()
                 saved = time.perf_counter()
-        if self._stop_asked:
-            self.save()
-            raise InterruptedRunError(
-                f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with: --out {self.run_folder} "
-                f"--resume"
-            )
 
     def _update(self, indices: Sequence[int]) -> float:
         """One step: loss, gradients, new weights. Returns the factor of the learning rate."""
@@ -215,12 +213,15 @@ class Trainer:
 
     def _diverged(self, what: str) -> DivergenceError:
         kept = last_good_checkpoint(self.run_folder)
-        where = (
-            f"the weights of step {kept.step:,} are kept in {kept.path}" if kept else "no checkpoint was written yet"
-        )
+        where = "no checkpoint was written yet"
+        if kept is not None:
+            where = (
+                f"the weights of step {kept.step:,} are kept in {kept.path}; make a model of them with --out "
+                f"{self.run_folder} --resume --steps {kept.step}"
+            )
         return DivergenceError(
-            f"{what} at step {self.at.step:,}; training stopped, {where}. "
-            f"Try a lower learning rate (now {self.config.learning_rate:g}) or a longer warm-up."
+            f"{what} at step {self.at.step:,}; training stopped, {where}. To train anew, choose another --out, a lower "
+            f"learning rate (now {self.config.learning_rate:g}) or a longer warm-up."
         )
 
     def _validate_if_due(self, fraction: float) -> dict[str, float]:
@@ -246,8 +247,7 @@ class Trainer:
             "tokens": self.at.tokens,
             "loss": self.at.loss,
             "learning_rate": factor * self.config.learning_rate,
-            "tokens_per_second": round(speed, 1),
-        }
+        } | ({"tokens_per_second": round(speed, 1)} if speed else {})  # unknown in the first second
 
     # Saving and going on ------------------------------------------------------------------------------------
 
@@ -264,6 +264,11 @@ class Trainer:
 
     def _resume(self) -> None:
         checkpoint = last_good_checkpoint(self.run_folder)
+        if checkpoint is None and is_model_folder(self.run_folder):
+            raise UsageError(
+                f"{self.run_folder} holds a finished model but no checkpoint to go on from. Replace the model with "
+                f"--force, or choose another --out."
+            )
         if checkpoint is None:
             self.progress.say(f"no checkpoint in {self.run_folder} yet: starting from step 0")
             return
@@ -305,6 +310,8 @@ class Trainer:
             if self._stop_asked:
                 raise KeyboardInterrupt
             self._stop_asked = True
+            with contextlib.suppress(RuntimeError):  # the signal may have come in the midst of a line
+                self.progress.say("finishing the step and saving it; Ctrl-C again stops at once")
 
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup or in a shell's background
         if ignored or threading.current_thread() is not threading.main_thread():

@@ -13,7 +13,7 @@ from regard.training.metrics_log import read_metrics
 from regard.training.progress import clock
 from regard.views.attention import attention_view
 from regard.views.report import report_view
-from regard.views.traces import trace_maps
+from regard.views.traces import last_cross, trace_maps
 from regard.views.view import View
 
 NAME = "report.html"
@@ -56,6 +56,5 @@ def write_report(
 
 
 def _attention(translator: Translator, sample: Sample) -> View:
-    maps = trace_maps(translator.trace(sample.source, sample.output))
-    last = next(one.address for one in reversed(maps) if one.address.endswith(".cross"))
-    return attention_view(maps, title=sample.source, initial=last)
+    maps = trace_maps(translator.trace(sample.source))
+    return attention_view(maps, title=sample.source, initial=last_cross(maps))

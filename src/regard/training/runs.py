@@ -7,7 +7,6 @@ that has a field of its name, and a name that no config has raises with the near
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import platform
 import random
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,10 @@ from regard.checkpoint.atomic import is_edited_card
 from regard.checkpoint.card import Card, CardData, CardScore, model_card
 from regard.checkpoint.folder import CARD, own_tensors, write_model
 from regard.checkpoint.output import clear_output, output_folder
+from regard.checkpoint.training_state import last_good_checkpoint
 from regard.config import from_dict, to_dict
 from regard.data.batches import split_validation
-from regard.data.pairs import BadRow, Pair, read_pairs
+from regard.data.pairs import BadRow, Pair, Reading, read_pairs
 from regard.data.world.translation import sentences
 from regard.errors import DataError, FolderError, UsageError, unknown
 from regard.generation.search import SearchConfig
@@ -33,7 +33,7 @@ from regard.models.transformer import PRESETS, TransformerConfig
 from regard.tasks.task import Sample
 from regard.tasks.translate import TranslateConfig, TranslateTask, Translator, Vocabularies, make_model
 from regard.training.choices import Choice, choose_device
-from regard.training.loop import InterruptedRunError, Position, Trainer
+from regard.training.loop import BUDGET, InterruptedRunError, Position, Trainer
 from regard.training.memory import keep_freed_memory
 from regard.training.progress import Progress, Silent
 from regard.training.recipes import RECIPES, translation_recipe
@@ -43,6 +43,7 @@ from regard.training.settings import TrainingConfig
 DEFAULT_MINUTES = 10.0
 SIZES = tuple(PRESETS)
 WORLD = "the built-in world"
+NOT_SET = ("vocab_size", "source_vocab_size", "architecture")  # follow from data and task
 LISTED = 20  # bad rows that are named one by one
 
 
@@ -55,6 +56,7 @@ class TranslationRun:
     position: Position
     scores: Sequence[Score]
     samples: Sequence[Sample]
+    scored_on: str
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,11 @@ def train_translation(
         warmup_steps=parts[TrainingConfig].get("warmup_steps"),
     )
     training = {**bundle.training, **parts[TrainingConfig]}
+    budget = ""
     if training.get("steps") is None and training.get("minutes") is None:
-        training["minutes"] = DEFAULT_MINUTES
+        training |= (_earlier_budget(out) if resume else {}) or {"minutes": DEFAULT_MINUTES}
+        spent = f"{training['minutes']:g} minutes" if training.get("minutes") else f"{training['steps']:,} steps"
+        budget = f"budget: {spent} (neither --steps nor --minutes was given)"
     training_config = from_dict(TrainingConfig, training)
     task_config = from_dict(TranslateConfig, parts[TranslateConfig])
     chosen_device = choose_device(device)
@@ -118,6 +123,7 @@ def train_translation(
             search=from_dict(SearchConfig, parts[SearchConfig]),
         )
         choices = [str(choice) for choice in (chosen_device, _threads(), keep_freed_memory())] + list(pairs.remarks)
+        choices += [budget] if budget else []
         for count, role in zip(task.left_out, ("training", "validation"), strict=True):
             if count:
                 choices.append(f"left out: {count:,} {role} pairs longer than {task_config.max_length} pieces")
@@ -127,28 +133,30 @@ def train_translation(
         trainer = Trainer(task, training_config, out, save_every=save_every, progress=progress, identity=identity)
         if force:  # an earlier run goes only when nothing is left that could be wrong with this one
             clear_output(out)
-        return _train_and_write(trainer, task, choices, resume=resume, recipe=recipe, size=size)
+        described = {"recipe": recipe, "size": size, "reverse": reverse}
+        return _train_and_write(trainer, task, choices, described, resume=resume)
 
 
 def _train_and_write(
-    trainer: Trainer, task: TranslateTask, choices: Sequence[str], *, resume: bool, recipe: str, size: str
+    trainer: Trainer, task: TranslateTask, choices: Sequence[str], described: Mapping[str, Any], *, resume: bool
 ) -> TranslationRun:
+    """`described` are the settings that no config holds."""
     progress, out = trainer.progress, trainer.run_folder
     position = trainer.run(resume=resume)
     try:
         # The model comes first: whatever happens to its scores, it is there.
-        _write_model(out, task, trainer.config, (), recipe=recipe, size=size)
+        _write_model(out, task, trainer.config, (), described)
         progress.say("translating the validation sentences to score them")
         scores, samples = task.evaluate()
-        _write_model(out, task, trainer.config, scores, recipe=recipe, size=size)
-        run = TranslationRun(task.translator(), out, position, scores, samples)
+        _write_model(out, task, trainer.config, scores, described)
+        run = TranslationRun(task.translator(), out, position, scores, samples, task.scored_on)
         write_report(
             out,
             title=out.name,
             scores=scores,
             samples=samples,
-            settings=_settings(task, trainer.config, recipe=recipe, size=size),
-            notes=choices,
+            settings=_settings(task, trainer.config, described),
+            notes=[*choices, f"scores: on {task.scored_on}"],
             translator=run.translator,
         )
     except KeyboardInterrupt:
@@ -168,11 +176,17 @@ def sort_settings(settings: Mapping[str, Any], owners: Sequence[type]) -> dict[t
     parts: dict[type, dict[str, Any]] = {owner: {} for owner in owners}
     for name, value in settings.items():
         owner = next((owner for owner in owners if name in fields[owner]), None)
-        if owner is None or name in ("vocab_size", "source_vocab_size"):
-            raise unknown("setting", name, set().union(*fields.values()) - {"vocab_size", "source_vocab_size"})
-        if value is not None:
-            parts[owner][name] = value
+        if owner is None or name in NOT_SET:
+            raise unknown("setting", name, set().union(*fields.values()).difference(NOT_SET))
+        parts[owner][name] = value
     return parts
+
+
+def _earlier_budget(out: Path) -> dict[str, Any]:
+    """How long the run that is resumed was meant to be."""
+    checkpoint = last_good_checkpoint(out)
+    identity = checkpoint.state["identity"] if checkpoint else {}
+    return {name: identity[name] for name in BUDGET if identity.get(name) is not None}
 
 
 def _read(
@@ -184,8 +198,9 @@ def _read(
     skip_bad_rows: bool,
 ) -> _Data:
     if not data:
-        if validation:
-            raise UsageError("--validation needs training files beside it; without files the built-in world is used.")
+        for flag, given in (("--validation", validation), ("--columns", columns), ("--skip-bad-rows", skip_bad_rows)):
+            if given:
+                raise UsageError(f"{flag} needs training files beside it; without files the built-in world is used.")
         sets = {split: [Pair(s.source, s.target) for s in sentences(split)] for split in ("train", "validation")}
         roles = {"train": "training", "validation": "validation"}
         card = tuple(CardData(name=WORLD, role=roles[split], num_rows=len(rows)) for split, rows in sets.items())
@@ -202,7 +217,9 @@ def _read(
             remarks.append(f"validation: {len(held):,} pairs held out of the training file (no --validation was given)")
         # Held-out sentences often stand in the order of the file; the few that are scored should not.
         held = random.Random(0).sample(held, len(held))
-        card = _card_data(data, "training", len(train)) + _card_data(validation or (), "validation", len(held))
+        card = _card_data(reading, "training", len(train))
+        if validation:
+            card += _card_data(checking, "validation", len(held))
         found = _Data(train, held, card, tuple(remarks))
     if reverse:
         train, held = ([pair.reversed() for pair in side] for side in (found.train, found.validation))
@@ -228,11 +245,9 @@ def skipped_rows(bad: Sequence[BadRow]) -> list[str]:
     return [f"skipped: {len(bad):,} bad rows", *(f"  {row}" for row in bad[:LISTED]), *more]
 
 
-def _card_data(paths: Sequence[Path], role: str, rows: int) -> tuple[CardData, ...]:
-    return tuple(
-        CardData(name=path.name, role=role, num_rows=rows, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-        for path in paths
-    )
+def _card_data(reading: Reading, role: str, rows: int) -> tuple[CardData, ...]:
+    files = reading.checksums.items()
+    return tuple(CardData(name=Path(path).name, role=role, num_rows=rows, sha256=checksum) for path, checksum in files)
 
 
 def _describe(task: TranslateTask) -> str:
@@ -250,13 +265,17 @@ def _threads() -> Choice:
     return Choice("threads", str(threads), f"torch's choice for {platform.machine()}")
 
 
-def _settings(task: TranslateTask, training: TrainingConfig, *, recipe: str, size: str) -> dict[str, Any]:
-    described = {**to_dict(training), **to_dict(task.model.config), **to_dict(task.config)}
-    return {"recipe": recipe, "size": size, **described}
+def _settings(task: TranslateTask, training: TrainingConfig, described: Mapping[str, Any]) -> dict[str, Any]:
+    configs = (training, task.model.config, task.config, task.search)
+    return {**described, **{name: value for config in configs for name, value in to_dict(config).items()}}
 
 
 def _write_model(
-    folder: Path, task: TranslateTask, training: TrainingConfig, scores: Sequence[Score], *, recipe: str, size: str
+    folder: Path,
+    task: TranslateTask,
+    training: TrainingConfig,
+    scores: Sequence[Score],
+    described: Mapping[str, Any],
 ) -> None:
     contents = task.contents()
     card = Card(
@@ -265,8 +284,8 @@ def _write_model(
         task=task.name,
         num_parameters=sum(param.numel() for param in task.model.parameters()),
         data=tuple(task.data),
-        settings=_settings(task, training, recipe=recipe, size=size),
-        scores=tuple(CardScore(metric=s.name, value=s.value, on="validation", signature=s.signature) for s in scores),
+        settings=_settings(task, training, described),
+        scores=tuple(CardScore(metric=s.name, value=s.value, on=task.scored_on, signature=s.signature) for s in scores),
         command=f'regard translate {folder} "…"\nregard look {folder} "…" --out look.html',
         python=f'import regard\n\ntranslator = regard.load("{folder.as_posix()}")\ntranslator("…").text',
         versions={package: version(package) for package in ("regard", "torch", "tokenizers")},
@@ -275,5 +294,5 @@ def _write_model(
     texts = dict(contents.texts)
     if not is_edited_card(folder, CARD):
         texts[CARD] = model_card(card)
-    config = {**contents.config, "training": {"recipe": recipe, "size": size, **to_dict(training)}}
+    config = {**contents.config, "training": {**described, **to_dict(training)}}
     write_model(folder, config=config, tensors=own_tensors(task.model), texts=texts, force=True)

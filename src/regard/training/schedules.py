@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from regard.errors import unknown
 
-Schedule = Callable[[float], float]
+Curve = Callable[[float], float]
 
 
 def constant(progress: float) -> float:
@@ -32,7 +32,7 @@ def trapezoid(progress: float, *, hold: float = 0.4) -> float:
     return min(1.0, max(0.0, (1 - progress) / (1 - hold)))
 
 
-SCHEDULES: dict[str, Schedule] = {
+SCHEDULES: dict[str, Curve] = {
     "constant": constant,
     "linear": linear,
     "cosine": cosine,

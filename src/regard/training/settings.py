@@ -1,4 +1,4 @@
-"""The settings of a training run and the recipes that bundle them."""
+"""The settings of a training run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SEED = 2**32
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     steps: int | None = None  # how many updates to make; or give minutes
-    minutes: float | None = None  # how long to train; the schedule fits itself to it
+    minutes: float | None = None  # how long to train (10 if neither is given); the schedule fits itself to it
     batch_tokens: int = 4096  # source and target tokens of a batch, padding included
     seed: int = 0  # the same seed gives the same run
     optimiser: Optimiser = "muon"  # muon: matrices by Muon, the rest by AdamW

@@ -5,9 +5,16 @@ This module knows what `capture` recorded, not which model it was; it draws noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from regard.errors import UsageError
 from regard.nn.taps import Trace
 from regard.views.attention import AttentionMap
+
+
+def last_cross(maps: Sequence[AttentionMap]) -> str:
+    """The address of the last cross-attention: what a translator looks at when it writes."""
+    return next(one.address for one in reversed(maps) if one.address.endswith(".cross"))
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
