@@ -16,7 +16,7 @@ from regard.tasks import translate
 from regard.tasks.translate import TranslateConfig, TranslateTask, Translation, Vocabularies, make_model
 from regard.training.metrics_log import read_metrics
 from regard.training.optimisers import load_state_tensors, make_optimisers, state_tensors
-from regard.training.runs import train_translation
+from regard.training.translation import train_translation
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SMALL: dict[str, Any] = dict(

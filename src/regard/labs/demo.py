@@ -16,7 +16,8 @@ from regard.tasks.translate import Translation, Translator
 from regard.training.metrics_log import read_metrics
 from regard.training.progress import Progress
 from regard.training.report import CURVES
-from regard.training.runs import train_translation
+from regard.training.runs import RunOptions
+from regard.training.translation import train_translation
 from regard.views.attention import attention_view
 from regard.views.report import report_view
 from regard.views.traces import trace_maps
@@ -71,17 +72,16 @@ def is_demo(folder: Path) -> bool:
 
 def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progress) -> Demo:
     """Train on the built-in world, score it against the world's truth, and write one page about it."""
-    run = train_translation(
-        None, out, size="tiny", force=force, progress=progress, settings=SETTINGS | {"minutes": minutes}
-    )
+    options = RunOptions(force=force, progress=progress)
+    run = train_translation(None, out, size="tiny", settings=SETTINGS | {"minutes": minutes}, options=options)
     progress.say("measuring: test sentences, unseen combinations, pronouns, word alignments")
-    scores = measure(run.translator)
-    translations = run.translator(list(SENTENCES))
+    scores = measure(run.result)
+    translations = run.result(list(SENTENCES))
     report = out / "report.html"
-    write_file(report, _report(run.translator, scores, translations, out).html())
+    write_file(report, _report(run.result, scores, translations, out).html())
     reordered = translations[SENTENCES.index(REORDERED)].text
-    links = word_links(run.translator, REORDERED, reordered, scores.head)
-    return Demo(run.translator, scores, translations, links, report)
+    links = word_links(run.result, REORDERED, reordered, scores.head)
+    return Demo(run.result, scores, translations, links, report)
 
 
 def _report(translator: Translator, scores: WorldScores, translations: Sequence[Translation], out: Path) -> View:

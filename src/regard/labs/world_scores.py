@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from regard.data.world.translation import WorldPair, pronoun_pairs, sentences, word_for_word
 from regard.data.world.words import char_spans
 from regard.inspection.alignment import AlignedPair, AligningHead, choose_head, error_rate
-from regard.metrics.translation import Score, bleu
+from regard.metrics.score import Score
+from regard.metrics.translation import bleu
 from regard.tasks.translate import Translator
 
 PRONOUN = re.compile(r"\b(il|elle)\b", re.IGNORECASE)

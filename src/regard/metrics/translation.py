@@ -6,25 +6,15 @@ Knows nothing of models or files: two lists of sentences give one number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.errors import UsageError, unknown
+from regard.metrics.score import Score
 
 # Those of sacreBLEU's tokenizers that need neither a download nor another package.
 BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")
-
-
-@dataclass(frozen=True)
-class Score:
-    name: str
-    value: float  # from 0 to 100
-    signature: str  # sacreBLEU's: settings and version, so that others can repeat the number
-
-    def __repr__(self) -> str:
-        return f"{self.name} {self.value:.2f} ({self.signature})"
 
 
 def bleu(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
 
 from regard.checkpoint.card import CardData
-from regard.metrics.translation import Score
+from regard.data.batches import BatchPlan
+from regard.metrics.score import Score
+from regard.nn.taps import Trace
+
+R = TypeVar("R", covariant=True)
 
 
 class Loss(NamedTuple):
@@ -37,8 +42,16 @@ class FolderContents:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Task(Protocol):
-    """Examples, a model for them, and how well it does."""
+class Usage(NamedTuple):
+    """How a model of this kind is used, for its card."""
+
+    command: str
+    python: str
+    pipeline: str  # the Hub's name of the task
+
+
+class Task(Protocol[R]):
+    """Examples, a model for them, and how well it does. `R` is the object that answers text afterwards."""
 
     name: str
     summary: str  # one sentence for the model card
@@ -47,8 +60,11 @@ class Task(Protocol):
     @property
     def model(self) -> nn.Module: ...
 
-    def lengths(self) -> Sequence[tuple[int, int]]:
-        """The size of every training example, for batches by tokens."""
+    def batches(self, plan: BatchPlan, epoch: int) -> Sequence[Sequence[int]]:
+        """The training examples of one epoch, dealt into batches: for each the numbers that `loss` takes."""
+
+    def size(self, index: int) -> tuple[int, int]:
+        """How long an example is, so that threads which share a batch get equal shares."""
 
     def loss(self, indices: Sequence[int]) -> Loss:
         """The loss of the training examples at `indices`, with gradients."""
@@ -56,8 +72,33 @@ class Task(Protocol):
     def validation_loss(self) -> float:
         """Mean cross-entropy per token on the validation examples, without smoothing."""
 
+    @property
+    def scored_on(self) -> str:
+        """What `evaluate` measures on."""
+
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         """The task's own scores on the validation examples, and some samples."""
 
+    def traces(self, samples: Sequence[Sample]) -> Sequence[tuple[str, Trace]]:
+        """Texts with all of their attention, to be drawn in the report."""
+
+    def result(self) -> R:
+        """What a user holds afterwards."""
+
     def contents(self) -> FolderContents:
         """What makes the folder loadable."""
+
+    def describe(self) -> str:
+        """Model and data in a line, for whoever watches."""
+
+    def examples(self) -> str:
+        """How many training examples there are, and a checksum of what the model reads of them."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of model and data: a resumed run must have the same."""
+
+    def answering(self) -> dict[str, Any]:
+        """The settings of the answers, which training does not need."""
+
+    def usage(self, folder: Path) -> Usage:
+        """How to use the model in `folder`."""

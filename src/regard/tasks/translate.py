@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
@@ -19,19 +20,20 @@ from torch import Tensor
 
 from regard.checkpoint.card import CardData
 from regard.config import from_dict, to_dict
-from regard.data.batches import token_batches
+from regard.data.batches import BatchPlan, token_batches
 from regard.data.pairs import Pair
 from regard.errors import DataError, FolderError, UsageError
 from regard.generation.decoder import TorchSeq2SeqDecoder
 from regard.generation.search import Hypothesis, SearchConfig, beam_search, stream
 from regard.generation.streaming import pieces
-from regard.metrics.translation import Score, bleu, chrf
+from regard.metrics.score import Score
+from regard.metrics.translation import bleu, chrf
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import masks
 from regard.nn.dropout import generator
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.taps import Trace, capture
-from regard.tasks.task import FolderContents, Loss, Sample
+from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.piece_dropout import PieceDropout
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
@@ -164,7 +166,7 @@ class TranslateTask:
         self.data = data
         self.label_smoothing = label_smoothing
         self.search = search or SearchConfig()
-        self.summary = "Translates sentences: text of one language in, text of the other out."
+        self.summary = Translator.summary
         if model.config.positions == "learned" and config.max_length > model.config.max_positions:
             raise UsageError(
                 f"pairs of up to {config.max_length} pieces do not fit {model.config.max_positions} learned positions: "
@@ -194,7 +196,13 @@ class TranslateTask:
         return f"{len(self._sources):,} pairs, checksum {digest.hexdigest()[:12]}"
 
     def lengths(self) -> list[tuple[int, int]]:
-        return [(len(s) + 1, len(t) + 1) for s, t in zip(self._sources, self._targets, strict=True)]
+        return [self.size(index) for index in range(len(self._sources))]
+
+    def size(self, index: int) -> tuple[int, int]:
+        return len(self._sources[index]) + 1, len(self._targets[index]) + 1
+
+    def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
+        return plan.batches(self.lengths(), epoch)
 
     def loss(self, indices: Sequence[int]) -> Loss:
         rows = [(self._sources[i], self._targets[i]) for i in indices]
@@ -251,8 +259,32 @@ class TranslateTask:
         samples = [Sample(p.source, p.target, o) for p, o in zip(pairs[:20], outputs, strict=False)]
         return [bleu(outputs, references), chrf(outputs, references)], samples
 
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        return [(one.source, self.translator().trace(one.source)) for one in samples[:2] if one.output]
+
+    def result(self) -> Translator:
+        return self.translator()
+
     def contents(self) -> FolderContents:
         return self.translator().contents()
+
+    def describe(self) -> str:
+        config = self.model.config
+        parameters = sum(param.numel() for param in self.model.parameters())
+        return (
+            f"model: {parameters / 1e6:.2f} M parameters, {config.encoder_layers}+{config.decoder_layers} layers, "
+            f"width {config.width}, {self.vocabularies.target.vocab_size:,} pieces; "
+            f"data: {len(self._sources):,} training and {len(self.validation):,} validation pairs"
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {**to_dict(self.model.config), **to_dict(self.config)}
+
+    def answering(self) -> dict[str, Any]:
+        return to_dict(self.search)
+
+    def usage(self, folder: Path) -> Usage:
+        return self.translator().usage(folder)
 
 
 @dataclass(frozen=True)
@@ -275,6 +307,7 @@ class Translator:
     """Takes text, returns translations. Does not train."""
 
     task = NAME
+    summary = "Translates sentences: text of one language in, text of the other out."
 
     def __init__(
         self,
@@ -361,6 +394,13 @@ class Translator:
             "forbidden_ids": list(self.forbidden_ids),
         }
         return FolderContents(config=config, texts=self.vocabularies.texts())
+
+    def usage(self, folder: Path) -> Usage:
+        return Usage(
+            command=f'regard translate {folder} "…"\nregard look {folder} "…" --out look.html',
+            python=f'import regard\n\ntranslator = regard.load("{folder.as_posix()}")\ntranslator("…").text',
+            pipeline="translation",
+        )
 
     @property
     def end_id(self) -> int:

@@ -66,7 +66,7 @@ class Trainer:
 
     def __init__(
         self,
-        task: Task,
+        task: Task[Any],
         config: TrainingConfig,
         run: Path,
         *,
@@ -102,7 +102,6 @@ class Trainer:
         )
         self.averager = Averager(task.model, kind=config.averaging, decay=config.average_decay)
         self.at = Position()
-        self._lengths: Sequence[tuple[int, int]] = task.lengths()
         self._stop_asked = False
         self._saved_step = -1
 
@@ -133,13 +132,13 @@ class Trainer:
     def _train(self, log: MetricsLog) -> None:
         started = time.perf_counter() - self.at.seconds
         saved = time.perf_counter()
-        batches = self.plan.batches(self._lengths, self.at.epoch)
+        batches = self.task.batches(self.plan, self.at.epoch)
         since, since_tokens = self.at.seconds, self.at.tokens
         speed = 0.0
         while self.fraction() < 1 and not self._stop_asked:
             if self.at.batch >= len(batches):
                 self.at.epoch, self.at.batch = self.at.epoch + 1, 0
-                batches = self.plan.batches(self._lengths, self.at.epoch)
+                batches = self.task.batches(self.plan, self.at.epoch)
             factor = self._update(batches[self.at.batch])
             self.at.batch += 1
             self.at.seconds = time.perf_counter() - started

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.models.gpt import PRESETS as GPT_PRESETS
 from regard.models.transformer import MODERN, PRESETS
 
 
@@ -47,6 +48,12 @@ def translation_recipe(name: str, size: str, *, width: int | None = None, warmup
             averaging="tail",
         ),
     )
+
+
+def writing_recipe(size: str) -> Recipe:
+    """The settings of a language model at a size, which is known."""
+    shape = {key: value for key, value in GPT_PRESETS[size].items() if key != "vocab_size"}
+    return Recipe(model=shape, training=dict(label_smoothing=0.0, beta2=0.95, batch_tokens=4096))
 
 
 RECIPES = ("default", "paper")

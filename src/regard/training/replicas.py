@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,11 +45,10 @@ def choose_replicas(batch_tokens: int) -> int:
 class Replicas:
     """Several threads for one task. With a single one, torch's own threads share each operation."""
 
-    def __init__(self, task: Task, count: int) -> None:
+    def __init__(self, task: Task[Any], count: int) -> None:
         self.task = task
         self.count = max(1, min(count, MOST))
         self._params: list[nn.Parameter] = [param for param in task.model.parameters() if param.requires_grad]
-        self._lengths = task.lengths()
         self._pool: ThreadPoolExecutor | None = None
 
     def backward(self, rows: Sequence[int], seed: int) -> Step:
@@ -90,7 +90,7 @@ class Replicas:
 
     def _shares(self, rows: Sequence[int]) -> list[Sequence[int]]:
         """The rows dealt out like cards from short to long, so that every share is as wide as the others."""
-        ordered = sorted(rows, key=lambda row: (self._lengths[row][::-1], row))
+        ordered = sorted(rows, key=lambda row: (self.task.size(row)[::-1], row))
         return [share for share in (ordered[number :: self.count] for number in range(self.count)) if share]
 
 

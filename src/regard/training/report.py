@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.metrics.translation import Score
+from regard.metrics.score import Score
+from regard.nn.taps import Trace
 from regard.tasks.task import Sample
-from regard.tasks.translate import Translator
 from regard.training.metrics_log import read_metrics
 from regard.training.progress import clock
 from regard.views.attention import attention_view
 from regard.views.report import report_view
-from regard.views.traces import last_cross, trace_maps
+from regard.views.traces import most_telling, trace_maps
 from regard.views.view import View
 
 NAME = "report.html"
@@ -33,7 +33,7 @@ def write_report(
     samples: Sequence[Sample],
     settings: Mapping[str, Any],
     notes: Sequence[str],
-    translator: Translator,
+    traces: Sequence[tuple[str, Trace]],
 ) -> Path:
     """Write the report of a finished run into its folder."""
     rows = read_metrics(run)
@@ -47,7 +47,7 @@ def write_report(
         scores=[(score.name, score.value, score.signature) for score in scores],
         settings=settings,
         notes=notes,
-        attention=[(sample.source, _attention(translator, sample)) for sample in samples[:2] if sample.output],
+        attention=[(text, _attention(text, trace)) for text, trace in traces],
         summary=summary,
     )
     path = run / NAME
@@ -55,6 +55,6 @@ def write_report(
     return path
 
 
-def _attention(translator: Translator, sample: Sample) -> View:
-    maps = trace_maps(translator.trace(sample.source))
-    return attention_view(maps, title=sample.source, initial=last_cross(maps))
+def _attention(text: str, trace: Trace) -> View:
+    maps = trace_maps(trace)
+    return attention_view(maps, title=text, initial=most_telling(maps))

@@ -12,9 +12,9 @@ from regard.nn.taps import Trace
 from regard.views.attention import AttentionMap
 
 
-def last_cross(maps: Sequence[AttentionMap]) -> str:
-    """The address of the last cross-attention: what a translator looks at when it writes."""
-    return next(one.address for one in reversed(maps) if one.address.endswith(".cross"))
+def most_telling(maps: Sequence[AttentionMap]) -> str:
+    """The address to show first: the last cross-attention, what a translator looks at; without one, the last of all."""
+    return next((one.address for one in reversed(maps) if one.address.endswith(".cross")), maps[-1].address)
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
