@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.models.gpt import GPT, GPT2, LLAMA, GPTConfig
 from regard.models.transformer import MODERN, Transformer, TransformerConfig
 from regard.nn import masks
 
@@ -106,7 +107,33 @@ def transformer(name: str, **settings: Any) -> Registered:
     )
 
 
+def run_gpt(model: GPT, texts: Sequence[Text], padding: int) -> list[Tensor]:
+    ids, _ = batch([text.target for text in texts], padding)
+    return [row[: len(text.target)] for row, text in zip(model(ids), texts, strict=True)]
+
+
+def run_gpt_cached(model: GPT, text: Text, sizes: Sequence[int]) -> Tensor:
+    caches = model.new_caches()
+    pieces = torch.tensor([text.target]).split(list(sizes), dim=1)
+    return torch.cat([model.logits(model.decode(piece, caches=caches))[0] for piece in pieces])
+
+
+def gpt(name: str, **settings: Any) -> Registered:
+    small = dict(vocab_size=VOCABULARY, layers=3, width=22, hidden=37, heads=4, head_width=6, context=29)
+    config = GPTConfig(**small | settings)
+    return Registered(name=name, build=lambda: GPT(config), run=run_gpt, run_cached=run_gpt_cached)
+
+
 REGISTERED = [
+    gpt("gpt"),
+    gpt(
+        "gpt-2", **{name: value for name, value in GPT2.items() if name not in ("vocab_size", "context", "head_width")}
+    ),
+    gpt("gpt-llama", **LLAMA, key_value_heads=2),
+    gpt("gpt-qwen", **LLAMA | {"normalise_queries_and_keys": True}, key_value_heads=1),
+    gpt("gpt-capped", logit_cap=5.0, tie_embeddings=True),
+    gpt("gpt-pruned", heads_at={"decoder.1.self": 1}),
+    gpt("gpt-no-positions", positions="none", norm="layer"),
     transformer("transformer-modern", **MODERN),
     transformer("transformer-paper"),
     transformer("transformer-pruned", heads_at={"encoder.1.self": 1, "decoder.0.self": 2, "decoder.2.cross": 5}),

@@ -2,8 +2,8 @@
 
 `Decoder` is the interface; ids and logits are torch tensors, and how the logits come about stays behind it. A
 search may repeat and drop rows between steps: one row per sentence becomes one row per beam, and sentences that are
-done leave the batch. `TorchSeq2SeqDecoder` is the encoder-decoder behind that interface. Nothing here chooses
-symbols: that is the business of `search`.
+done leave the batch. `TorchSeq2SeqDecoder` is the encoder-decoder behind that interface, `TorchGPTDecoder` the
+decoder alone. Nothing here chooses symbols: that is the business of `search` and `sampling`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import UsageError
+from regard.models.gpt import GPT
 from regard.models.transformer import Transformer
 from regard.nn import masks
 from regard.nn.blocks import BlockCache
@@ -99,3 +100,58 @@ class TorchSeq2SeqDecoder:
         self._memory_keep = self._memory_keep.select(rows)
         for cache in self._caches:
             cache.cross_attention.reorder(rows)
+
+
+class TorchGPTDecoder:
+    """A decoder alone, with caches. Texts of a batch are aligned at their ends: padding comes before them."""
+
+    def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
+        self._model = model
+        self._vocab_size = vocab_size  # tokens that there are, where the weights have more rows than that
+        self._caches: list[BlockCache] = []
+        self._padding: Tensor | None = None  # (rows,) where texts differ in length
+
+    @property
+    def max_new_tokens(self) -> int:
+        """How many more tokens fit into the context."""
+        return self._model.config.context - (self._caches[0].self_attention.length if self._caches else 0)
+
+    @torch.no_grad()
+    def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        model = self._model
+        if model.training:
+            raise UsageError("the model is in training mode, where dropout changes its answers: call model.eval().")
+        longest = ids.shape[1]
+        if longest > model.config.context:
+            raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context}.")
+        self._caches = model.new_caches()
+        self._padding = None
+        if bool((lengths != longest).any()):
+            self._padding = longest - lengths
+            places = torch.arange(longest, device=ids.device) - self._padding[:, None]
+            ids = ids.gather(1, places.clamp(min=0))  # what padding stands for is never looked at
+        hidden = model.decode(ids, caches=self._caches, padding=self._padding)
+        return model.logits(hidden[:, -1])[:, : self._vocab_size]
+
+    @torch.no_grad()
+    def step(self, ids: Tensor) -> Tensor:
+        return self.extend(ids[:, None])[:, -1]
+
+    @torch.no_grad()
+    def extend(self, ids: Tensor) -> Tensor:
+        """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, N)."""
+        if not self._caches:
+            raise UsageError("step goes on from what prefill has read: call prefill first.")
+        hidden = self._model.decode(ids, caches=self._caches, padding=self._padding)
+        return self._model.logits(hidden)[..., : self._vocab_size]
+
+    def rewind(self, count: int) -> None:
+        """Forget the last `count` tokens of every row."""
+        for cache in self._caches:
+            cache.self_attention.truncate(cache.self_attention.length - count)
+
+    @torch.no_grad()
+    def reorder(self, rows: Tensor) -> None:
+        self._padding = None if self._padding is None else self._padding[rows]
+        for cache in self._caches:
+            cache.self_attention.reorder(rows)

@@ -74,3 +74,48 @@ def certain_length(text: str) -> int:
 
 def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in ("W", "F")
+
+
+class StoppingStream:
+    """Turns growing ids into pieces of text, up to the first of some stop texts, of which nothing is ever shown.
+
+    What could be the beginning of a stop text is held back, and so is half a character. `decode` of more ids must go
+    on from that of fewer, as it does for characters and bytes.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], stops: Sequence[str] = ()) -> None:
+        self._decode, self._stops = decode, tuple(stops)
+        self._ids: list[int] = []
+        self._shown = 0
+        self.text = ""  # what was written so far, without a stop text
+        self.stopped = False
+
+    def push(self, new_id: int) -> str | None:
+        """Take one more id; returns the text that is now certain, often none. None when a stop text is complete."""
+        self._ids.append(new_id)
+        self.text = self._decode(self._ids)
+        ends = [place for stop in self._stops if (place := self.text.find(stop)) >= 0]
+        if ends:
+            self.text, self.stopped = self.text[: min(ends)], True
+            return None
+        end = len(self.text.rstrip("\ufffd"))
+        held = max((_overlap(self.text[:end], stop) for stop in self._stops), default=0)
+        return self._show(end - held)
+
+    @property
+    def rest(self) -> str:
+        """What is certain and has not been shown."""
+        return self._show(len(self.text))
+
+    def finish(self) -> str:
+        """The rest: call it after the last id."""
+        return self.rest
+
+    def _show(self, end: int) -> str:
+        piece, self._shown = self.text[self._shown : end], max(self._shown, end)
+        return piece
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How much of the end of `text` is a beginning of `stop`."""
+    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)

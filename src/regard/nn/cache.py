@@ -33,6 +33,10 @@ class KVCache:
             raise UsageError("this cache is empty; run a forward pass with it first.")
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` positions."""
+        self.length = min(self.length, length)
+
     def reorder(self, rows: Tensor) -> None:
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys.index_select(0, rows), self._values.index_select(0, rows)

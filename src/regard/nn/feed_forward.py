@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from regard.errors import unknown
 from regard.nn.dropout import Dropout
 
-Activation = Literal["relu", "gelu", "silu", "relu2", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "relu2", "swiglu"]
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -22,6 +23,7 @@ def squared_relu(x: Tensor) -> Tensor:
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),  # as GPT-2 computes it
     "silu": F.silu,
     "relu2": squared_relu,
     "swiglu": F.silu,  # applied to the gate, which multiplies the other half (Shazeer 2020)

@@ -26,6 +26,7 @@ class Keep:
 
     is_causal: bool = False  # a query sees its own position and earlier ones
     lengths: Tensor | None = None  # (B,) how many keys of each row are real; the rest is padding
+    starts: Tensor | None = None  # (B,) the first real key of each row; what comes before is padding
     window: int | None = None  # a query sees keys fewer than this many positions away
     mask: Tensor | None = None  # anything else: bool, broadcastable to (B, H, T, S)
 
@@ -33,17 +34,22 @@ class Keep:
         return Keep(
             is_causal=self.is_causal or other.is_causal,
             lengths=_combine(self.lengths, other.lengths, torch.minimum),
+            starts=_combine(self.starts, other.starts, torch.maximum),
             window=min((w for w in (self.window, other.window) if w is not None), default=None),
             mask=_combine(self.mask, other.mask, torch.logical_and),
         )
 
     @property
     def is_everything(self) -> bool:
-        return not self.is_causal and self.lengths is None and self.window is None and self.mask is None
+        return not self.is_causal and self._is_unlimited
 
     @property
     def is_only_causal(self) -> bool:
-        return self.is_causal and self.lengths is None and self.window is None and self.mask is None
+        return self.is_causal and self._is_unlimited
+
+    @property
+    def _is_unlimited(self) -> bool:
+        return all(limit is None for limit in (self.lengths, self.starts, self.window, self.mask))
 
     def ready(self, queries: int, keys: int, device: torch.device | str | None = None) -> Keep:
         """The same keep with its mask already dense, to be used by many layers; causal alone stays as it is."""
@@ -63,6 +69,8 @@ class Keep:
                 keep = keep & ((key - query).abs() < self.window)
         if self.lengths is not None:
             keep = keep & (torch.arange(keys, device=device) < self.lengths[:, None, None, None].to(device))
+        if self.starts is not None:
+            keep = keep & (torch.arange(keys, device=device) >= self.starts[:, None, None, None].to(device))
         if self.mask is not None:
             keep = keep & self.mask.to(device)
         return keep
@@ -72,6 +80,7 @@ class Keep:
         return Keep(
             is_causal=self.is_causal,
             lengths=self.lengths if self.lengths is None or len(self.lengths) == 1 else self.lengths[rows],
+            starts=self.starts if self.starts is None or len(self.starts) == 1 else self.starts[rows],
             window=self.window,
             mask=self.mask if self.mask is None or self.mask.shape[0] == 1 else self.mask[rows],
         )
@@ -98,6 +107,13 @@ def lengths(real: Tensor) -> Keep:
     if real.dim() != 1:
         raise UsageError(f"lengths must be one number per row, shape (B,), but has shape {tuple(real.shape)}.")
     return Keep(lengths=real)
+
+
+def starts(first: Tensor) -> Keep:
+    """Row b of the batch has its first real key at `first[b]`; what comes before is padding."""
+    if first.dim() != 1:
+        raise UsageError(f"starts must be one number per row, shape (B,), but has shape {tuple(first.shape)}.")
+    return Keep(starts=first)
 
 
 def window(size: int) -> Keep:

@@ -10,6 +10,7 @@ It knows no model; who watches its weights is the business of `taps`.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from regard.errors import UsageError
@@ -40,6 +41,8 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         rotary: Rotary | None = None,
         normalise: bool = False,  # RMS-normalise queries and keys, so that scores cannot run away
+        gains: bool = False,  # and scale each of their dimensions by a learned factor
+        epsilon: float = 1e-6,  # of that norm
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -56,7 +59,8 @@ class MultiHeadAttention(nn.Module):
         else:
             self.query_key_value = nn.Linear(width, q_width + 2 * kv_width, bias=bias)
         self.cross = cross
-        self.norm = RMSNorm(head_width, scale=False) if normalise else None
+        self.norm = RMSNorm(head_width, scale=False, epsilon=epsilon) if normalise else None
+        self.gains = nn.Parameter(torch.ones(2, head_width)) if normalise and gains else None  # of queries, of keys
         self.output = nn.Linear(q_width, width, bias=bias)
         self.input_tap = Tap()
         self.memory_tap = Tap() if cross else None
@@ -92,7 +96,7 @@ class MultiHeadAttention(nn.Module):
         batch, tokens, _ = x.shape
         joint = self.query_key_value(x).view(batch, tokens, -1, self.head_width).transpose(1, 2)
         q_and_k, v = joint.split([self.heads + self.key_value_heads, self.key_value_heads], dim=1)
-        q_and_k = self._normalised(q_and_k)
+        q_and_k = self._normalised(q_and_k, (self.heads, self.key_value_heads))
         if self.rotary is not None:
             q_and_k = self.rotary(q_and_k, cache.length if cache is not None else 0)
         q, k = q_and_k.split([self.heads, self.key_value_heads], dim=1)
@@ -103,13 +107,13 @@ class MultiHeadAttention(nn.Module):
     def _cross(self, x: Tensor, memory: Tensor | None, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
         q = self._split(self.query(x))
         if cache is not None and cache.length:
-            return self._normalised(q), *cache.read()
+            return self._normalised(q, (self.heads, 0)), *cache.read()
         if memory is None:
             raise UsageError("cross-attention needs a memory to look at, or a cache that holds one.")
         if self.memory_tap is not None:
             memory = self.memory_tap(memory)
         k, v = self._split(self.key_value(memory)).chunk(2, dim=1)
-        q, k = self._normalised(q), self._normalised(k)
+        q, k = self._normalised(q, (self.heads, 0)), self._normalised(k, (0, self.key_value_heads))
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v
@@ -118,5 +122,11 @@ class MultiHeadAttention(nn.Module):
         """(B, T, H · Dh) → (B, H, T, Dh)."""
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
-    def _normalised(self, queries_or_keys: Tensor) -> Tensor:
-        return queries_or_keys if self.norm is None else self.norm(queries_or_keys)
+    def _normalised(self, x: Tensor, counts: tuple[int, int]) -> Tensor:
+        """Heads of queries and then of keys, so many of each, at root mean square 1 and scaled by their gains."""
+        if self.norm is None:
+            return x
+        x = self.norm(x)
+        if self.gains is None:
+            return x
+        return x * torch.cat([gain.expand(n, -1) for gain, n in zip(self.gains, counts, strict=True)])[:, None]

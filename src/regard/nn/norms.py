@@ -38,9 +38,11 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, x.shape[-1:], self.scale, self.epsilon)
 
 
-def make_norm(kind: str, width: int, *, bias: bool = True, epsilon: float = 1e-5) -> LayerNorm | RMSNorm:
+def make_norm(
+    kind: str, width: int, *, scale: bool = True, bias: bool = True, epsilon: float = 1e-5
+) -> LayerNorm | RMSNorm:
     if kind == "layer":
-        return LayerNorm(width, bias=bias, epsilon=epsilon)
+        return LayerNorm(width, scale=scale, bias=bias, epsilon=epsilon)
     if kind == "rms":
-        return RMSNorm(width, epsilon=epsilon)
+        return RMSNorm(width, scale=scale, epsilon=epsilon)
     raise unknown("norm", kind, ("layer", "rms"))

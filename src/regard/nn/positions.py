@@ -64,20 +64,24 @@ class Learned(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(length, width) * 0.02)
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
+        """x (B, T, D), the first token at position `start`; the first `padding[b]` positions of row b do not count."""
         end = start + x.shape[1]
         if end > len(self.weight):
             raise UsageError(
                 f"a text of {end} tokens is longer than the {len(self.weight)} positions this model has learned; "
                 f"shorten it or train with more `max_positions`."
             )
-        return x + self.weight[start:end]
+        if padding is None:
+            return x + self.weight[start:end]
+        places = torch.arange(start, end, device=x.device) - padding[:, None]
+        return x + self.weight[places.clamp(min=0)]
 
 
 class NoPositions(nn.Module):
     """Adds nothing: the model cannot tell one order of its tokens from another, unless attention rotates."""
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
         return x
 
 

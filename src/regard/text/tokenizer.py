@@ -11,12 +11,15 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
@@ -188,6 +191,27 @@ class Tokenizer:
             )
         return [[" ".join(symbols) for symbols in self._merges(word)] for word in self.words(text)]
 
+    def encode_array(self, text: str) -> npt.NDArray[np.uint32]:
+        """The ids of a long text: characters are looked up in a table, of other texts the lines are cut in parallel."""
+        if self.kind == "char" and self._backend.normalizer is None:
+            _require_text(text, "text")
+            points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+            table = self._character_table
+            beyond = np.uint32(len(table) - 1)  # the last place is for what no text has: it is unknown
+            return table[np.minimum(points, beyond)]
+        # No piece of a byte-level vocabulary reaches from the end of a line into a word.
+        lines_apart = self.kind == "byte-bpe" and self._backend.normalizer is None
+        rows = self.encode_batch(re.split(r"(?<=\n)(?=\S)", text) if lines_apart else [text])
+        return np.fromiter(itertools.chain.from_iterable(rows), dtype=np.uint32, count=sum(map(len, rows)))
+
+    @cached_property
+    def _character_table(self) -> npt.NDArray[np.uint32]:
+        """The id of every code point up to one past the highest that has a token of its own."""
+        vocabulary = {ord(token): i for token, i in self._description["model"]["vocab"].items() if len(token) == 1}
+        table = np.full(max(vocabulary, default=0) + 2, self.unknown_id or 0, dtype=np.uint32)
+        table[list(vocabulary)] = list(vocabulary.values())
+        return table
+
     def words(self, text: str) -> list[str]:
         """The stretches of `text` that are cut into pieces each for itself, as the vocabulary spells them."""
         _require_text(text, "text")
@@ -288,6 +312,10 @@ class Tokenizer:
         special = sorted((name for name in usual if name in known), key=known.__getitem__)
         backend.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in special])
         return cls(backend, symbols if symbols is not None else _recognise_symbols(backend))
+
+    def with_symbols(self, symbols: Symbols) -> Tokenizer:
+        """The same tokenizer, whose special symbols have other roles."""
+        return Tokenizer(self._backend, symbols)
 
     def to_json(self) -> str:
         """What `save` writes, without line breaks."""

@@ -1,0 +1,120 @@
+"""Drawing tokens: each filter by hand, the frequencies of draws, and settings that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import UsageError
+from regard.generation.sampling import Sampler, SamplingConfig, likely, penalised
+
+# Probabilities 0.4, 0.3, 0.2, 0.1, in another order.
+LOGITS = torch.tensor([[0.2, 0.4, 0.1, 0.3]]).log()
+
+
+def kept(**settings: Any) -> list[float]:
+    config = SamplingConfig(**{"temperature": 1.0, "top_k": None, **settings})
+    return [round(value, 6) for value in likely(LOGITS, config)[0].tolist()]
+
+
+def test_what_each_filter_keeps() -> None:
+    assert kept() == [0.2, 0.4, 0.1, 0.3]
+    assert kept(top_k=2) == [0.0, round(4 / 7, 6), 0.0, round(3 / 7, 6)]
+    assert kept(top_k=99) == kept()
+    # 0.4 alone does not reach 0.5, with 0.3 it does; what reaches p exactly needs no more.
+    assert kept(top_p=0.5) == kept(top_k=2)
+    assert kept(top_p=0.4) == kept(top_k=1) == [0.0, 1.0, 0.0, 0.0]
+    assert kept(top_p=1e-9) == kept(top_k=1)
+    assert kept(top_p=1.0) == kept()
+    # At least 0.6 of 0.4.
+    assert kept(min_p=0.6) == kept(top_k=2)
+    assert kept(min_p=0.0) == kept()
+    # Of the three likeliest, the first has 0.4 / 0.9.
+    assert kept(top_k=3, top_p=0.44) == kept(top_k=1)
+
+
+def test_temperature_divides_the_logits() -> None:
+    expected = torch.tensor([0.2, 0.4, 0.1, 0.3]).square()
+    assert kept(temperature=0.5) == pytest.approx((expected / expected.sum()).tolist(), abs=1e-6)
+
+
+def test_m39_temperature_to_zero_is_the_likeliest() -> None:
+    greedy = Sampler(SamplingConfig(temperature=0), 1)
+    assert greedy.draw(LOGITS, [[]], [0])[0].tolist() == [1]
+    nearly = Sampler(SamplingConfig(temperature=1e-4, top_k=None, seed=0), 1)
+    assert {int(nearly.draw(LOGITS, [[]], [0])[0]) for _ in range(200)} == {1}
+
+
+def test_m39_draws_are_as_frequent_as_the_softmax_says() -> None:
+    draws = 10_000
+    sampler = Sampler(SamplingConfig(temperature=1.0, top_k=None, seed=5), 1)
+    counts = torch.zeros(4)
+    for _ in range(draws):
+        counts[sampler.draw(LOGITS, [[]], [0])[0]] += 1
+    expected = torch.tensor([2000.0, 4000.0, 1000.0, 3000.0])
+    # Chi-square with three degrees of freedom exceeds 11.345 with a probability of 0.01.
+    assert ((counts - expected).square() / expected).sum() < 11.345
+
+
+def test_log_probabilities_are_the_models_own() -> None:
+    config = SamplingConfig(temperature=0.3, top_k=1, seed=0, repetition_penalty=1.5)
+    chosen, log_probs = Sampler(config, 1).draw(LOGITS, [[1]], [0])
+    assert log_probs.item() == pytest.approx(LOGITS[0, chosen].item())
+
+
+def test_the_same_seed_gives_the_same_row_whatever_its_company() -> None:
+    config = SamplingConfig(temperature=1.0, top_k=None, seed=7)
+    logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(1))
+    together = Sampler(config, 3)
+    alone = Sampler(config, 3)
+    for _ in range(20):
+        all_rows = together.draw(logits, [[], [], []], [0, 1, 2])[0].tolist()
+        assert [int(alone.draw(logits[row : row + 1], [[]], [row])[0]) for row in range(3)] == all_rows
+
+
+def test_the_penalty_makes_what_was_there_less_likely() -> None:
+    logits = torch.tensor([[2.0, -2.0, 1.0], [2.0, -2.0, 1.0]])
+    found = penalised(logits, [[0, 1, 0], []], 2.0)
+    assert found.tolist() == [[1.0, -4.0, 1.0], [2.0, -2.0, 1.0]]
+    assert logits[0, 0] == 2.0, "what was given stays as it is"
+
+
+@given(
+    st.lists(st.floats(-30, 30), min_size=1, max_size=13),
+    st.floats(0.05, 3),
+    st.none() | st.integers(1, 20),
+    st.none() | st.floats(0.001, 1),
+    st.none() | st.floats(0, 1),
+)
+def test_something_is_always_left_and_sums_to_one(
+    logits: list[float], temperature: float, top_k: int | None, top_p: float | None, min_p: float | None
+) -> None:
+    config = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    found = likely(torch.tensor([logits]), config)[0]
+    assert found.sum().item() == pytest.approx(1, abs=1e-5)
+    assert found[max(range(len(logits)), key=lambda i: (torch.tensor(logits)[i].item(), -i))] > 0
+    assert (found > 0).sum() <= (top_k or len(logits))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(temperature=-0.1), "temperature must be 0"),
+        (dict(temperature=float("nan")), "temperature must be 0"),
+        (dict(top_p=0.0), "top_p must be above 0 and at most 1, not 0.0"),
+        (dict(top_p=1.5), "top_p must be above 0 and at most 1, not 1.5"),
+        (dict(top_k=0), "top_k must be at least 1"),
+        (dict(min_p=-1), "min_p must lie between 0 and 1"),
+        (dict(repetition_penalty=0), "repetition_penalty must be above 0"),
+        (dict(max_new_tokens=0), "max_new_tokens must be at least 1"),
+        (dict(stop=("a", "")), "a stop text is empty"),
+        (dict(seed=-1), "seed must be 0 or more"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        SamplingConfig(**settings)

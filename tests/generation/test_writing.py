@@ -1,0 +1,128 @@
+"""Going on with texts: the same text however it is computed, whatever its company, and past the end of the context."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.generation.decoder import TorchGPTDecoder
+from regard.generation.sampling import SamplingConfig
+from regard.generation.streaming import StoppingStream
+from regard.generation.writing import Written, write
+from regard.models.gpt import GPT, GPTConfig
+
+CONTEXT = 13
+
+
+def make_model(positions: str = "rotary", seed: int = 0) -> GPT:
+    torch.manual_seed(seed)
+    config = GPTConfig(
+        vocab_size=11,
+        layers=2,
+        width=14,
+        hidden=22,
+        heads=2,
+        head_width=6,
+        context=CONTEXT,
+        positions=positions,  # type: ignore[arg-type]
+    )
+    model = GPT(config).eval()
+    with torch.no_grad():
+        for param in model.parameters():
+            param.normal_(std=0.5)
+    return model
+
+
+def written(model: GPT, prompts: list[list[int]], *, lookup: bool = False, **settings: object) -> list[list[Written]]:
+    config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
+    rows: list[list[Written]] = [[] for _ in prompts]
+    for one in write(TorchGPTDecoder(model), prompts, config=config, context=CONTEXT, end_id=10, lookup=lookup):
+        rows[one.row].append(one)
+    return rows
+
+
+def by_hand(model: GPT, prompt: list[int], count: int) -> list[int]:
+    """Greedy, one whole pass for every token; when the context is full, it goes on from the last half."""
+    text, read = list(prompt), 0
+    kept = CONTEXT - min(count, CONTEXT // 2)
+    start = max(0, len(text) - kept)
+    while len(text) - len(prompt) < count:
+        if len(text) - start >= CONTEXT + 1:
+            left = count - (len(text) - len(prompt))
+            start = len(text) - (CONTEXT - min(left, CONTEXT // 2))
+        with torch.no_grad():
+            text.append(int(model(torch.tensor([text[start:]]))[0, -1].argmax()))
+        read += 1
+        if text[-1] == 10:
+            break
+    return text[len(prompt) :]
+
+
+@pytest.mark.parametrize("positions", ["rotary", "learned", "none"])
+@pytest.mark.parametrize("prompt", [[3], [1, 2, 3, 4, 5], list(range(10)) * 3])
+def test_greedy_is_the_likeliest_at_every_step_past_the_end_of_the_context(positions: str, prompt: list[int]) -> None:
+    for seed in range(4):
+        model = make_model(positions, seed)
+        found = [one.id for one in written(model, [prompt])[0]]
+        assert found == by_hand(model, prompt, 40)
+
+
+def test_a_text_is_the_same_in_company() -> None:
+    prompts = [[3], [1, 2, 3, 4, 5], [7, 7], list(range(10)) * 2]
+    for settings in ({"temperature": 0.0}, {"temperature": 1.0, "seed": 3}):
+        for seed in range(3):
+            model = make_model("learned", seed)
+            together = written(model, prompts, **settings)
+            for row, prompt in enumerate(prompts):
+                own = {**settings, "seed": 3 + row} if settings["temperature"] else settings
+                alone = written(model, [prompt], **own)[0]
+                # Company may end earlier or need a longer text read; within one context they must agree.
+                agreed = min(len(alone), len(together[row]), CONTEXT // 2)
+                assert [one.id for one in alone][:agreed] == [one.id for one in together[row]][:agreed]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0.0}, {"temperature": 0.7, "seed": 5}, {"repetition_penalty": 1.3}]
+)
+def test_guessing_changes_nothing(settings: dict[str, float]) -> None:
+    calls = 0
+
+    class Counted(TorchGPTDecoder):
+        def extend(self, ids: torch.Tensor) -> torch.Tensor:
+            nonlocal calls
+            calls += ids.shape[1] > 1
+            return super().extend(ids)
+
+    for seed in range(6):
+        model = make_model("rotary", seed)
+        prompt = [1, 2, 3, 1, 2, 3, 1]
+        plain = written(model, [prompt], **settings)[0]
+        config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
+        guessed = list(write(Counted(model), [prompt], config=config, context=CONTEXT, end_id=10, lookup=True))
+        assert [one.id for one in guessed] == [one.id for one in plain]
+        for one, other in zip(guessed, plain, strict=True):
+            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+    assert calls, "nothing was ever guessed"
+
+
+def test_a_stop_text_never_leaks_a_part() -> None:
+    def decode(ids: object) -> str:
+        return "".join("abcdefghij"[i] for i in ids)  # type: ignore[attr-defined]
+
+    stream = StoppingStream(decode, ("cde", "ff"))
+    shown = []
+    for id_ in (0, 2, 3, 0, 5, 2, 3, 4, 9):
+        piece = stream.push(id_)
+        if piece is None:
+            break
+        shown.append(piece)
+    assert shown == ["a", "", "", "cda", "", "f", ""]
+    assert (stream.rest, stream.text, stream.stopped) == ("", "acdaf", True)
+
+
+def test_what_was_held_back_comes_at_the_end() -> None:
+    stream = StoppingStream(lambda ids: bytes(ids).decode("utf-8", "replace"), ("stop",))
+    assert [stream.push(byte) for byte in "é st".encode()] == ["", "é", " ", "", ""]
+    assert stream.finish() == "st"
+    assert stream.text == "é st"
+    assert not stream.stopped
