@@ -309,7 +309,7 @@ def test_the_readme_lists_the_commands_there_are() -> None:
     from regard.cli.main import VERBS
 
     table = re.findall(r"^\| `regard (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(table) == sorted(VERBS)
+    assert set(table) == set(VERBS)
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

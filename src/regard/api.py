@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import UsageError, unknown
 
 if TYPE_CHECKING:
-    from regard.metrics.translation import Score
+    from regard.metrics.score import Score
+    from regard.tasks.generate import Writer
     from regard.tasks.translate import Translator
+    from regard.training.runs import Run
     from regard.views.view import View
 
-TASKS = ("translate",)
+TASKS = ("translate", "generate")
 PathLike = str | Path
 
 
@@ -26,63 +28,74 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator:
+) -> Translator | Writer:
     """Train a model for `task` and return the object that answers text.
 
-    `data` is a table, or two line-aligned files; without it the built-in world is used. `settings` are those of
-    `regard train <task> --help`: `minutes`, `steps`, `size`, `recipe`, `seed`, `width` … Without `out` the run
-    folder is a temporary one.
+    `data` is, for `translate`, a table or two line-aligned files, for `generate` any number of text files or folders
+    of them; without it the built-in world is used. `settings` are those of `regard train <task> --help`: `minutes`,
+    `steps`, `size`, `seed`, `width` … Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
     from regard.training.progress import Silent, for_terminal
-    from regard.training.runs import train_translation
+    from regard.training.runs import RunOptions
+    from regard.training.translation import train_translation
+    from regard.training.writing import train_writer
 
-    own = ("columns", "reverse", "skip_bad_rows", "size", "recipe", "device", "save_every", "resume", "force")
+    run, own = {
+        "translate": (train_translation, ("columns", "reverse", "skip_bad_rows", "size", "recipe")),
+        "generate": (train_writer, ("size",)),
+    }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
+    options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}
     shown = for_terminal() if progress else Silent()
+    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="regard-"))
     try:
-        run = train_translation(
+        done: Run[Any] = run(  # type: ignore[operator]
             _paths(data),
-            Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="regard-")),
+            folder,
             validation=_paths(validation),
-            progress=shown,
             settings=settings,
+            options=RunOptions(progress=shown, **options),
             **asked,
         )
     finally:
         shown.close()
-    return run.translator
+    return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike) -> Translator:
-    """The model in a folder: one of regard's, or a Marian folder as `transformers` writes it."""
-    from regard.checkpoint.folder import read_config
-    from regard.tasks import folders
+def load(folder: PathLike) -> Translator | Writer:
+    """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama …)."""
+    from regard.tasks.folders import load_folder
 
-    path = Path(folder)
-    config = read_config(path)
-    return folders.load_translator(path, config)
+    return load_folder(Path(folder))
 
 
-def look(model: Translator, text: str, *, target: str | None = None, steps: bool | str = False) -> View:
-    """What a model attends to while it translates `text`: a page to show, save or serve.
+def look(model: Translator | Writer, text: str, *, target: str | None = None, steps: bool | str = False) -> View:
+    """What a model attends to while it translates `text`, or reads it: a page to show, save or serve.
 
-    With `target` the model reads that translation instead of its own. With `steps` the page shows how one attention
+    With `target` a translator reads that translation instead of its own. With `steps` the page shows how one attention
     is computed, in five steps: that at the given address (`decoder.2.cross`), or the encoder's first for True.
     """
     if steps is not False:
         from regard.inspection.steps import translation_steps
+        from regard.tasks.translate import Translator
         from regard.views.steps import steps_view
 
+        if not isinstance(model, Translator):
+            raise UsageError("the steps of an attention are drawn for translators so far.")
         address = None if steps is True else steps
         return steps_view(translation_steps(model, text, target=target, address=address), title=text)
+    from regard.tasks.generate import Writer
     from regard.views.attention import attention_view
-    from regard.views.traces import last_cross, trace_maps
+    from regard.views.traces import most_telling, trace_maps
 
+    if isinstance(model, Writer):
+        maps = trace_maps(model.trace(text))
+        return attention_view(maps, title=text, initial=most_telling(maps))
     output = model(text) if target is None else target
     maps = trace_maps(model.trace(text, output))
-    return attention_view(maps, title=text, note=f"→ {output}", initial=last_cross(maps))
+    return attention_view(maps, title=text, note=f"→ {output}", initial=most_telling(maps))
 
 
 def evaluate(
@@ -108,7 +121,7 @@ def evaluate(
     reading = read_pairs(paths, columns=columns, skip_bad_rows=skip_bad_rows)
     if progress and reading.bad:
         from regard.training.progress import Lines
-        from regard.training.runs import skipped_rows
+        from regard.training.translation import skipped_rows
 
         Lines().say("\n".join(skipped_rows(reading.bad)))
     pairs = [pair.reversed() for pair in reading.pairs] if reverse else reading.pairs

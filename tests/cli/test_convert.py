@@ -105,7 +105,7 @@ def test_an_import_has_a_card_and_keeps_what_is_never_written(regard: Run, maria
     generation["bad_words_ids"].append([best.ids[0]])
     (source / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
     assert regard("import", source, "--out", tmp_path / "ours").code == 0
-    assert "Read from the Marian folder source" in (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
+    assert "Read from the marian folder source" in (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
     translator = library.load(tmp_path / "ours")
     assert best.ids[0] not in translator("seven one four two").ids
     assert regard("export", tmp_path / "ours", "--out", tmp_path / "back").code == 0

@@ -179,4 +179,4 @@ def test_out_is_asked_for(regard: Run, pairs_file: Path) -> None:
 def test_train_without_a_task_lists_them(regard: Run) -> None:
     said = regard("train")
     assert said.code == 0
-    assert "tasks: translate" in said.out
+    assert "tasks: translate, generate" in said.out

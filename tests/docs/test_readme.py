@@ -1,9 +1,10 @@
 """The README cannot drift: what it tells a reader to type is typed here.
 
 Run: every `regard` command of the fenced blocks and of the table of commands, and every Python block, in the order of
-the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, a trained model in runs/mine and a
-Marian folder. Two things are changed, and only these: a training gets two steps of a tiny model instead of minutes,
-and the model that is already there was trained with `--recipe paper`, as `export` needs.
+the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, book.txt, file.txt, trained models
+in runs/mine and runs/book, and somebody's model in folder. Two things are changed, and only these: a training gets two
+steps of a tiny model instead of minutes, and the translator that is already there was trained with `--recipe paper`,
+as `export` needs.
 
 Not run: the `make` commands and `regard demo` (a run of the demo is in tests/cli; that the targets exist is checked
 here), and `source`, which belongs to the reader's shell.
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 import regard
+from regard.api import TASKS
 from regard.cli.main import VERBS, main
 from regard.data.pairs import Pair, write_pairs_tsv
 from regard.data.world.translation import sentences
@@ -64,7 +66,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mine = place / "runs" / "mine"
     training = ["train", "translate", str(place / "pairs.tsv"), "--out", str(mine), "--recipe", "paper"]
     assert main([*training, *flags(SMALL)]) == 0
-    assert main(["export", str(mine), "--out", str(place / "marian-folder")]) == 0
+    assert main(["export", str(mine), "--out", str(place / "folder")]) == 0
+    text = "".join(f"{s.source}\n" for s in sentences("train", count=900))
+    for name in ("book.txt", "file.txt"):
+        (place / name).write_text(text, encoding="utf-8")
+    book = ["train", "generate", str(place / "book.txt"), "--out", str(place / "runs" / "book")]
+    assert main([*book, *flags(SMALL), "--context", "32"]) == 0
     return place
 
 
@@ -96,7 +103,9 @@ def test_a_command(words: list[str], at_the_readers: Path, capsys: pytest.Captur
         shutil.rmtree(at_the_readers / "runs")
         budgets = [place for place, word in enumerate(words) if word in ("--minutes", "--steps")]
         words = [word for place, word in enumerate(words) if place not in budgets and place - 1 not in budgets]
-        words += flags(SMALL)
+        words += [*flags(SMALL), *(["--context", "32"] if words[1] == "generate" else [])]
+    if words[0] == "export":
+        shutil.rmtree(at_the_readers / "folder")
     assert main(words) == 0, capsys.readouterr().err
     assert capsys.readouterr().out.endswith("\n"), "a command that answers says something"
     if "--out" in words:
@@ -124,7 +133,8 @@ def test_what_is_named_in_passing_exists(capsys: pytest.CaptureFixture[str]) -> 
     verbs = {words[1] for span in spans if (words := span.split())[0] == "regard" and len(words) > 1}
     assert verbs <= set(VERBS)
     for verb in VERBS:
-        main([verb, *(["translate"] if verb == "train" else []), "--help"])
+        for task in TASKS if verb == "train" else ("",):
+            main([verb, *([task] if task else []), "--help"])
     known = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
     mentioned = {flag for span in spans for flag in re.findall(r"--[a-z][a-z-]*", span)}
     assert mentioned <= known

@@ -27,11 +27,12 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard evaluate")
-    from regard.api import evaluate, load
+    from regard.api import evaluate
+    from regard.tasks.folders import load_translator
 
     search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
     scores = evaluate(
-        load(asked.model),
+        load_translator(asked.model),
         asked.data,
         columns=asked.columns,
         reverse=asked.reverse,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json, check_free
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.tasks.generate import Writer
+    from regard.views.attention import AttentionMap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +35,7 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard look")
     from regard.api import load, look
+    from regard.tasks.translate import Translator
 
     if not asked.text.strip():
         raise UsageError("there is no text to look at: give a sentence.")
@@ -37,6 +44,8 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.steps and len(asked.steps) > 1:
         raise UsageError(f"--steps draws one attention, not {len(asked.steps)}: {', '.join(asked.steps)}.")
     translator = load(asked.model)
+    if not isinstance(translator, Translator):
+        return _look_at_writer(translator, asked)
     if asked.json and asked.steps is not None:
         from regard.inspection.steps import translation_steps
 
@@ -48,13 +57,30 @@ def main(verb: str, arguments: list[str]) -> int:
 
         output = translator(asked.text) if asked.target is None else asked.target
         maps = trace_maps(translator.trace(asked.text, output))
-        weights = [
-            {"address": m.address, "rows": list(m.rows), "columns": list(m.columns), "weights": m.weights.tolist()}
-            for m in maps
-        ]
-        answer_json({"source": asked.text, "target": str(output), "attention": weights})
+        answer_json({"source": asked.text, "target": str(output), "attention": _weights(maps)})
         return 0
     drawn: bool | str = False if asked.steps is None else next(iter(asked.steps), True)
     look(translator, asked.text, target=asked.target, steps=drawn).save(asked.out)
     answer(str(asked.out))
     return 0
+
+
+def _look_at_writer(writer: Writer, asked: Arguments) -> int:
+    from regard.api import look
+    from regard.views.traces import trace_maps
+
+    if asked.target is not None or asked.steps is not None:
+        raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
+    if asked.json:
+        answer_json({"text": asked.text, "attention": _weights(trace_maps(writer.trace(asked.text)))})
+    else:
+        look(writer, asked.text).save(asked.out)
+        answer(str(asked.out))
+    return 0
+
+
+def _weights(maps: Sequence[AttentionMap]) -> list[dict[str, Any]]:
+    return [
+        {"address": m.address, "rows": list(m.rows), "columns": list(m.columns), "weights": m.weights.tolist()}
+        for m in maps
+    ]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from regard.api import TASKS
 from regard.cli.output import answer, answer_json
 from regard.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from regard.training.runs import Run, RunOptions
+
+USUAL, BY_SIZE = "(usually {})", "(by --size and --recipe)"
+HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +44,25 @@ class Translate:
     json: bool = False  # print the result as JSON
 
 
+@dataclass(frozen=True, kw_only=True)
+class Generate:
+    """Train a language model on plain text: it learns to go on with it.
+
+    DATA are text files, folders of them, or JSON lines with a "text", each plain or .gz. Without DATA the built-in
+    world's stories are used. Settings that are not given follow from --size.
+    """
+
+    data: tyro.conf.Positional[tuple[Path, ...]] = ()  # text files or folders
+    out: Path | None = None  # the folder to write (required)
+    validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
+    size: str = "small"  # tiny, small, base, large, gpt2, llama-tiny …
+    device: str = "auto"  # auto, cpu, cuda, mps
+    save_every: float = 60.0  # seconds between checkpoints
+    resume: bool = False  # go on from the last good checkpoint in --out
+    force: bool = False  # replace what an earlier run wrote to --out
+    json: bool = False  # print the result as JSON
+
+
 def main(verb: str, arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         answer(f"usage: regard train <task> …\n\ntasks: {', '.join(TASKS)}\n\n`regard train <task> --help` tells more.")
@@ -42,46 +70,82 @@ def main(verb: str, arguments: list[str]) -> int:
     task, *rest = arguments
     if task not in TASKS:
         raise unknown("task", task, TASKS)
-    return _translate(rest)
+    return _translate(rest) if task == "translate" else _generate(rest)
 
 
 def _translate(arguments: list[str]) -> int:
-    import dataclasses
-
     from regard.cli.flags import parse
     from regard.generation.search import SearchConfig
     from regard.models.transformer import TransformerConfig
     from regard.tasks.translate import TranslateConfig
-    from regard.training.progress import for_terminal
-    from regard.training.runs import train_translation
     from regard.training.settings import TrainingConfig
+    from regard.training.translation import train_translation
 
-    usual, by_size = "(usually {})", "(by --size and --recipe)"
-    owners = {TrainingConfig: usual, TranslateConfig: usual, TransformerConfig: by_size, SearchConfig: usual}
-    hidden = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
-    asked = parse(Translate, arguments, program="regard train translate", owners=owners, without=hidden)
-    if asked.out is None:
-        raise UsageError("--out is missing: name the folder to write, for example --out runs/mine.")
-    own = {field.name for field in dataclasses.fields(Translate)}
-    settings = {f.name: getattr(asked, f.name) for f in dataclasses.fields(asked) if f.name not in own}
-    progress = for_terminal()
-    try:
-        run = train_translation(
+    owners = {TrainingConfig: USUAL, TranslateConfig: USUAL, TransformerConfig: BY_SIZE, SearchConfig: USUAL}
+    asked = parse(Translate, arguments, program="regard train translate", owners=owners, without=HIDDEN)
+    return _train(
+        asked,
+        lambda out, options: train_translation(
             asked.data or None,
-            asked.out,
+            out,
             validation=asked.validation or None,
             columns=asked.columns,
             reverse=asked.reverse,
             skip_bad_rows=asked.skip_bad_rows,
             size=asked.size,
             recipe=asked.recipe,
+            settings=_settings(asked, Translate),
+            options=options,
+        ),
+    )
+
+
+def _generate(arguments: list[str]) -> int:
+    from regard.cli.flags import parse
+    from regard.generation.sampling import SamplingConfig
+    from regard.models.gpt import GPTConfig
+    from regard.tasks.generate import GenerateConfig
+    from regard.training.settings import TrainingConfig
+    from regard.training.writing import train_writer
+
+    owners = {TrainingConfig: USUAL, GenerateConfig: USUAL, GPTConfig: BY_SIZE, SamplingConfig: USUAL}
+    asked = parse(Generate, arguments, program="regard train generate", owners=owners, without=HIDDEN)
+    return _train(
+        asked,
+        lambda out, options: train_writer(
+            asked.data or None,
+            out,
+            validation=asked.validation or None,
+            size=asked.size,
+            settings=_settings(asked, Generate),
+            options=options,
+        ),
+    )
+
+
+def _settings(asked: object, own: type) -> dict[str, Any]:
+    """What was asked for beyond the verb's own flags: the settings of the configs."""
+    named = {field.name for field in dataclasses.fields(own)}
+    others = [field.name for field in dataclasses.fields(asked) if field.name not in named]  # type: ignore[arg-type]
+    return {name: getattr(asked, name) for name in others if getattr(asked, name) is not None}
+
+
+def _train(asked: Translate | Generate, train: Callable[[Path, RunOptions], Run[Any]]) -> int:
+    from regard.training.progress import for_terminal
+    from regard.training.runs import RunOptions
+
+    if asked.out is None:
+        raise UsageError("--out is missing: name the folder to write, for example --out runs/mine.")
+    progress = for_terminal()
+    try:
+        options = RunOptions(
             device=asked.device,
             save_every=asked.save_every,
             resume=asked.resume,
             force=asked.force,
             progress=progress,
-            settings={name: value for name, value in settings.items() if value is not None},
         )
+        run = train(asked.out, options)
     finally:
         progress.close()
     report = run.folder / "report.html"

@@ -40,9 +40,9 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard translate")
-    from regard.api import load
+    from regard.tasks.folders import load_translator
 
-    translator = load(asked.model)
+    translator = load_translator(asked.model)
     if asked.stream:
         if asked.json or asked.n_best != 1 or asked.beams not in (None, 1) or asked.length_penalty is not None:
             raise UsageError(

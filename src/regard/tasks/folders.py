@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.atomic import locate
 from regard.checkpoint.card import Card, model_card
+from regard.checkpoint.convert.decoders import FORMATS, ForeignWriter, is_decoder, read_decoder, write_decoder
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
 from regard.checkpoint.folder import (
     CARD,
@@ -22,10 +24,13 @@ from regard.checkpoint.folder import (
 )
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError
+from regard.generation.sampling import SamplingConfig
 from regard.generation.search import SearchConfig
+from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks import generate, translate
+from regard.tasks.generate import Writer
 from regard.tasks.translate import (
-    NAME,
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
     TOKENIZER,
@@ -33,25 +38,69 @@ from regard.tasks.translate import (
     Vocabularies,
     check_fit,
 )
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Symbols, Tokenizer
+
+FOREIGN = ("marian", *FORMATS)
 
 
-def load_translator(path: Path, config: Mapping[str, Any]) -> Translator:
-    """A translator from a folder of regard's or of Marian's, whose config has been read already."""
+def load_folder(path: Path) -> Translator | Writer:
+    """The object that answers text, from a folder of regard's or of another tool."""
+    config = read_config(path)
     if is_marian(config):
         return from_foreign(read_marian(path))
-    _check_ours(path, config)
+    if is_decoder(config):
+        return writer_from_foreign(read_decoder(path))
+    task = _task_of(path, config)
+    return _load_translator(path) if task == translate.NAME else _load_writer(path)
+
+
+def load_translator(path: Path) -> Translator:
+    """A folder that must hold a translator."""
+    found = load_folder(path)
+    if not isinstance(found, Translator):
+        raise UsageError(
+            f"{path} holds a language model, which goes on with a text and knows no second language: use "
+            f"`regard generate`, or train a translator with `regard train translate`."
+        )
+    return found
+
+
+def load_writer(path: Path) -> Writer:
+    """A folder that must hold a language model."""
+    found = load_folder(path)
+    if not isinstance(found, Writer):
+        raise UsageError(
+            f"{path} holds a translator, whose decoder writes only what an encoder has read in another language: use "
+            f"`regard translate`. To go on with a text it takes a decoder alone: `regard train generate`."
+        )
+    return found
+
+
+def _load_writer(path: Path) -> Writer:
+    folder, tokenizer = steadily(path, lambda path: (read_model(path), _read_tokenizer(path)))
+    with _usable(path):
+        shape = from_dict(GPTConfig, folder.config["model"])
+        sampling = from_dict(SamplingConfig, folder.config.get("sampling", {}))
+        symbols = from_dict(Symbols, folder.config.get("symbols", to_dict(tokenizer.symbols)))
+    model = GPT(shape)
+    load_into(model, folder.tensors)
+    tokenizer.fits(shape.vocab_size)
+    return Writer(model, tokenizer.with_symbols(symbols), sampling=sampling)
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    files = model_files(path, TOKENIZER)
+    if TOKENIZER not in files:
+        raise FolderError(f"{path} has no {TOKENIZER}, without which text cannot become ids.")
+    return Tokenizer.load(files[TOKENIZER])
+
+
+def _load_translator(path: Path) -> Translator:
     folder, vocabularies = steadily(path, lambda path: (read_model(path), read_vocabularies(path)))
     config = folder.config
-    try:
+    with _usable(path):
         shape = from_dict(TransformerConfig, config["model"])
         search = from_dict(SearchConfig, config.get("search", {}))
-    except UsageError as error:
-        raise _unusable(path, str(error)) from None
-    except KeyError as error:
-        raise _unusable(path, f"{error} is missing.") from None
-    except (TypeError, AttributeError) as error:
-        raise _unusable(path, f"a value is of the wrong type ({error}).") from None
     model = Transformer(shape)
     load_into(model, folder.tensors)
     check_fit(model, vocabularies)
@@ -69,39 +118,59 @@ def read_tokenizers(path: Path, config: Mapping[str, Any]) -> Vocabularies:
     if is_marian(config):
         foreign = read_marian(path)
         return Vocabularies(foreign.source_tokenizer, foreign.target_tokenizer)
-    _check_ours(path, config)
+    if is_decoder(config):
+        tokenizer = read_decoder(path).tokenizer
+        return Vocabularies(tokenizer, tokenizer)
+    if _task_of(path, config) == generate.NAME:
+        tokenizer = steadily(path, _read_tokenizer)
+        return Vocabularies(tokenizer, tokenizer)
     return steadily(path, read_vocabularies)
 
 
-def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator:
+def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator | Writer:
     """Read a foreign folder and write it as one of regard's."""
     _check_apart(path, out, "an import")
-    config = read_config(path)
-    if not is_marian(config):
-        known = "marian"
-        raise FolderError(f"{path} has model_type {config.get('model_type')!r}; what can be imported: {known}.")
-    translator = from_foreign(read_marian(path))
-    card = Card(
-        title=out.name,
-        summary=f"Translates sentences: text of one language in, text of the other out. Read from the Marian folder "
-        f"{path.name}, which tells what it was trained on.",
-        task=NAME,
-        num_parameters=sum(param.numel() for param in translator.model.parameters()),
-        settings={**to_dict(translator.model.config), **to_dict(translator.search)},
-        command=f'regard translate {out} "…"\nregard look {out} "…" --out look.html',
-        python=f'import regard\n\ntranslator = regard.load("{out.as_posix()}")\ntranslator("…").text',
-        pipeline="translation",
+    kind = read_config(path).get("model_type")
+    if kind not in FOREIGN:
+        raise FolderError(f"{path} has model_type {kind!r}; what can be imported: {', '.join(FOREIGN)}.")
+    found = load_folder(path)
+    contents = found.contents()
+    texts = {**contents.texts, CARD: model_card(_card(found, out, origin=f"Read from the {kind} folder {path.name}"))}
+    write_model(out, config=contents.config, tensors=own_tensors(found.model), texts=texts, force=force)
+    return found
+
+
+def _card(model: Translator | Writer, folder: Path, *, origin: str) -> Card:
+    """The card of a model that came from elsewhere."""
+    usage = model.usage(folder)
+    answering = model.search if isinstance(model, Translator) else model.sampling
+    return Card(
+        title=folder.name,
+        summary=f"{model.summary} {origin}, which tells what it was trained on.",
+        task=model.task,
+        num_parameters=sum(param.numel() for param in model.model.parameters()),
+        settings={**to_dict(model.model.config), **to_dict(answering)},
+        command=usage.command,
+        python=usage.python,
+        pipeline=usage.pipeline,
     )
-    contents = translator.contents()
-    texts = {**contents.texts, CARD: model_card(card)}
-    write_model(out, config=contents.config, tensors=own_tensors(translator.model), texts=texts, force=force)
-    return translator
 
 
 def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str]:
-    """Write a translator as a Marian folder, which `transformers` loads; returns what it became, and what was lost."""
+    """Write a model as a folder that `transformers` loads; returns the class it became, and what was lost."""
     _check_apart(path, out, "an export")
-    translator = load_translator(path, read_config(path))
+    translator = load_folder(path)
+    if isinstance(translator, Writer):
+        name = write_decoder(
+            out,
+            config=translator.model.config,
+            tensors=own_tensors(translator.model),
+            tokenizer=translator.tokenizer,
+            sampling=to_dict(translator.sampling),
+            card=model_card(_card(translator, out, origin=f"Written from the folder {path.name}")),
+            force=force,
+        )
+        return [f"{name} for transformers"]
     search = translator.search
     notes = write_marian(
         out,
@@ -119,6 +188,12 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
         force=force,
     )
     return ["MarianMTModel for transformers", *notes]
+
+
+def writer_from_foreign(foreign: ForeignWriter) -> Writer:
+    model = GPT(foreign.config)
+    load_into(model, foreign.tensors)
+    return Writer(model, foreign.tokenizer, sampling=SamplingConfig(**foreign.sampling))
 
 
 def from_foreign(foreign: ForeignTranslator) -> Translator:
@@ -145,11 +220,27 @@ def _unusable(path: Path, what: str) -> FolderError:
     return FolderError(f"{path / CONFIG} cannot be used: {what} Correct it, or take the folder from where it came.")
 
 
-def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
+@contextlib.contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """Say what is wrong with a config.json whose values are none."""
+    try:
+        yield
+    except UsageError as error:
+        raise _unusable(path, str(error)) from None
+    except KeyError as error:
+        raise _unusable(path, f"{error} is missing.") from None
+    except (TypeError, AttributeError) as error:
+        raise _unusable(path, f"a value is of the wrong type ({error}).") from None
+
+
+def _task_of(path: Path, config: Mapping[str, Any]) -> str:
     ours = config.get("regard")
-    if not isinstance(ours, dict) or ours.get("task") != NAME:
+    task = ours.get("task") if isinstance(ours, dict) else None
+    if task not in (translate.NAME, generate.NAME):
         kind = config.get("model_type", "unknown")
-        raise FolderError(f"{path} holds a model of type {kind!r}; regard reads its own folders and marian's.")
+        known = ", ".join(FOREIGN)
+        raise FolderError(f"{path} holds a model of type {kind!r}; regard reads its own folders and those of {known}.")
+    return str(task)
 
 
 def read_vocabularies(path: Path) -> Vocabularies:

@@ -1,0 +1,119 @@
+"""NanoChat's config and weights, both ways: the class of `transformers` for what is trained here by default.
+
+Its rotary positions turn the other way round. Exchanging the halves of every query and key is the same as turning
+back, so the rows of these projections change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.checkpoint.convert.settings import Refusals, Requirement
+from regard.models.gpt import GPTConfig
+
+MODEL_TYPE, CLASS = "nanochat", "NanoChatForCausalLM"
+FIXED = {"hidden_act": "relu2", "attention_bias": False}
+REQUIRED: tuple[Requirement, ...] = (
+    Requirement("positions", "rotary"),
+    Requirement("norm", "rms"),
+    Requirement("norm_gains", False),
+    Requirement("bias", False),
+    Requirement("normalise_queries_and_keys", True),
+    Requirement("embedding_norm", True),
+    Requirement("heads_at", {}),
+    Requirement("activation", "relu2"),
+    Requirement("dropout", 0.0),
+)
+
+
+def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
+    refused.unless(settings, FIXED)
+    rope = settings.get("rope_parameters") or {}
+    refused.when(rope.get("rope_type", "default") != "default", f"rope_type is {rope.get('rope_type')!r}")
+    width, heads = int(settings["hidden_size"]), int(settings["num_attention_heads"])
+    refused.check()
+    return GPTConfig(
+        vocab_size=settings["vocab_size"],
+        context=settings.get("max_position_embeddings", 2048),
+        layers=settings["num_hidden_layers"],
+        width=width,
+        hidden=settings["intermediate_size"],
+        heads=heads,
+        head_width=width // heads,
+        key_value_heads=settings.get("num_key_value_heads") or heads,
+        rotary_base=float(rope.get("rope_theta", settings.get("rope_theta", 10_000.0))),
+        norm_epsilon=settings.get("rms_norm_eps", 1e-6),
+        tie_embeddings=settings.get("tie_word_embeddings", False),
+        logit_cap=settings.get("final_logit_softcapping", 15.0),
+    )
+
+
+def settings_from(config: GPTConfig) -> dict[str, Any]:
+    return {
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.context,
+        "num_hidden_layers": config.layers,
+        "hidden_size": config.width,
+        "intermediate_size": config.hidden,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.key_value_heads or config.heads,
+        "rms_norm_eps": config.norm_epsilon,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
+        "tie_word_embeddings": config.tie_embeddings,
+        "final_logit_softcapping": config.logit_cap,
+        "attention_dropout": 0.0,
+        **FIXED,
+    }
+
+
+def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+    left = {name.removeprefix("model."): tensor for name, tensor in theirs.items()}
+    if config.tie_embeddings:
+        left.pop("lm_head.weight", None)
+    found = {}
+    for name, parts in _pairs(config):
+        if not all(part in left for part in parts):
+            continue
+        tensors = [left.pop(part) for part in parts]
+        if len(tensors) == 3:
+            tensors = [_exchanged(tensors[0], config), _exchanged(tensors[1], config), tensors[2]]
+        found[name] = torch.cat(tensors)
+    return found | left  # what is left is surplus, and reported as such
+
+
+def theirs_of(ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+    asked, shared = config.heads * config.head_width, (config.key_value_heads or config.heads) * config.head_width
+    found = {}
+    for name, parts in _pairs(config):
+        pieces: list[Tensor] = [ours[name]]
+        if len(parts) == 3:
+            q, k, v = ours[name].tensor_split((asked, asked + shared))
+            pieces = [_exchanged(q, config), _exchanged(k, config), v]
+        for part, piece in zip(parts, pieces, strict=True):
+            found[part if part == "lm_head.weight" else f"model.{part}"] = piece.contiguous()
+    return found
+
+
+def _pairs(config: GPTConfig) -> list[tuple[str, tuple[str, ...]]]:
+    """Our name of a tensor, and the names of the tensors of which it is made."""
+    pairs: list[tuple[str, tuple[str, ...]]] = [("embedding.weight", ("embed_tokens.weight",))]
+    for i in range(config.layers):
+        ours, theirs = f"decoder.{i}", f"layers.{i}"
+        projections = tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")
+        pairs += [
+            (f"{ours}.self_attention.query_key_value.weight", projections),
+            (f"{ours}.self_attention.output.weight", (f"{theirs}.self_attn.o_proj.weight",)),
+            (f"{ours}.feed_forward.widen.weight", (f"{theirs}.mlp.fc1.weight",)),
+            (f"{ours}.feed_forward.narrow.weight", (f"{theirs}.mlp.fc2.weight",)),
+        ]
+    return [*pairs, *([] if config.tie_embeddings else [("output", ("lm_head.weight",))])]
+
+
+def _exchanged(weight: Tensor, config: GPTConfig) -> Tensor:
+    """The rows of every head with their two halves in the other order: (H · Dh, D)."""
+    half = config.head_width // 2
+    return weight.view(-1, 2, half, weight.shape[1]).flip(1).reshape(weight.shape)

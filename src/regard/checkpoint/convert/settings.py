@@ -1,0 +1,52 @@
+"""Settings that stand in the way of a conversion, gathered so that all of them are named at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import FolderError, UsageError
+
+
+class Requirement:
+    """A setting of ours and the values with which another tool's class can hold it."""
+
+    def __init__(self, name: str, *allowed: Any) -> None:
+        self.name, self.allowed = name, allowed
+
+    def problem(self, config: Any) -> str:
+        value = getattr(config, self.name)
+        return "" if value in self.allowed else f"{self.name} is {value!r}"
+
+
+@dataclass
+class Refusals:
+    """What another tool's config asks for that cannot be followed here."""
+
+    where: str
+    found: list[str] = field(default_factory=list)
+
+    def unless(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+        """Settings that are there must have these values."""
+        self.found += [
+            f"{name} is {settings[name]!r}" for name, value in fixed.items() if settings.get(name, value) != value
+        ]
+
+    def when(self, wrong: bool, what: str) -> None:
+        if wrong:
+            self.found.append(what)
+
+    def check(self) -> None:
+        if self.found:
+            raise FolderError(f"{self.where} asks for what regard does not have: {'; '.join(self.found)}.")
+
+
+def refuse_export(config: Any, required: Sequence[Requirement], name: str) -> list[str]:
+    """Why a model of ours cannot be a `name`; nothing if it can."""
+    return [problem for one in required if (problem := one.problem(config))]
+
+
+def no_class_for(reasons: Mapping[str, Sequence[str]]) -> UsageError:
+    told = "; ".join(f"not {name}: {', '.join(why)}" for name, why in reasons.items())
+    return UsageError(f"transformers has no class for this model ({told}). Train with settings that one of them has.")

@@ -1,0 +1,69 @@
+"""`regard generate`: go on with a text."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from regard.cli.flags import parse
+from regard.cli.output import answer_json, note
+from regard.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Go on with a text. What is new comes to stdout as it is written, and nothing else does."""
+
+    model: tyro.conf.Positional[Path]  # a model folder
+    prompt: tyro.conf.Positional[str] = ""  # the text to go on with; - reads it from stdin
+    max_new_tokens: int | None = None  # how many tokens are written at most
+    temperature: float | None = None  # below 1 keeps to the likely; 0 is greedy
+    top_k: int | None = None  # draw from so many of the likeliest only
+    top_p: float | None = None  # draw from the likeliest that together reach this probability
+    min_p: float | None = None  # draw from what is at least this share of the likeliest
+    repetition_penalty: float | None = None  # above 1, what is already there becomes less likely
+    stop: tuple[str, ...] = ()  # texts that end the writing and are not written
+    n: int = 1  # write so many texts
+    seed: int | None = None  # the same seed gives the same text
+    lookup: bool = False  # guess that a text repeats itself: the same text, sooner if it does
+    json: bool = False  # a JSON object a text, with its tokens and their log-probabilities
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    asked = parse(Arguments, arguments, program="regard generate")
+    if asked.n < 1:
+        raise UsageError(f"--n must be at least 1, not {asked.n}.")
+    from regard.tasks.folders import load_writer
+
+    writer = load_writer(asked.model)
+    names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    sampling = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+    sampling |= {"stop": asked.stop} if asked.stop else {}
+    writer.config(sampling)  # what is wrong with it is said before anything is read
+    prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
+    length, context = len(writer.prompt_ids(prompt)), writer.model.config.context
+    if length > context:
+        note(f"the prompt has {length:,} tokens and the context {context:,}: the model sees the end of it.")
+    if asked.json or asked.n > 1:
+        for written in writer([prompt] * asked.n, **sampling):
+            if asked.json:
+                answer_json(
+                    {
+                        "prompt": prompt,
+                        "text": written.text,
+                        "ended": written.ended,
+                        "tokens": written.tokens,
+                        "log_probs": written.log_probs,
+                    }
+                )
+            else:
+                sys.stdout.write(written.text + "\n")
+        return 0
+    for piece in writer.stream(prompt, lookup=asked.lookup, **sampling):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+    return 0

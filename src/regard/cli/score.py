@@ -1,0 +1,43 @@
+"""`regard score`: how surprising a text is to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from regard.cli.flags import parse
+from regard.cli.output import answer, answer_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Perplexity and bits per byte of a text: the fewer, the better the model foresaw it."""
+
+    model: tyro.conf.Positional[Path]  # a model folder
+    file: tyro.conf.Positional[Path]  # a text file, plain or .gz
+    per_token: bool = False  # print every token with its surprise in bits
+    json: bool = False  # print the scores as JSON
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    asked = parse(Arguments, arguments, program="regard score")
+    from regard.data.corpus import Corpus
+    from regard.tasks.folders import load_writer
+
+    text = "".join(stretch.text for stretch in Corpus.find([asked.file]).stretches())
+    score = load_writer(asked.model).score(text)
+    surprise = [-value / 0.6931471805599453 for value in score.log_probs]
+    if asked.json:
+        found = {"perplexity": score.perplexity, "bits_per_byte": score.bits_per_byte, "loss": score.loss}
+        found |= {"tokens": len(score.log_probs), "bytes": score.num_bytes}
+        listed = [{"token": t, "bits": b} for t, b in zip(score.tokens[1:], surprise, strict=True)]
+        answer_json({**found, "per_token": listed} if asked.per_token else found)
+        return 0
+    if asked.per_token:
+        for token, bits in zip(score.tokens[1:], surprise, strict=True):
+            answer(f"{bits:8.3f}  {token!r}")
+    answer(f"perplexity     {score.perplexity:.3f} per token ({len(score.log_probs):,} tokens)")
+    answer(f"bits per byte  {score.bits_per_byte:.4f} ({score.num_bytes:,} bytes)")
+    return 0

@@ -1,0 +1,34 @@
+"""`regard suggest`: the likeliest next words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tyro
+
+from regard.cli.flags import parse
+from regard.cli.output import answer, answer_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """The likeliest next words of a text, or the likeliest ends of a word that has begun, with their probabilities."""
+
+    model: tyro.conf.Positional[Path]  # a model folder
+    text: tyro.conf.Positional[str]  # the text so far
+    n: int = 5  # how many words
+    json: bool = False  # print the words as JSON
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    asked = parse(Arguments, arguments, program="regard suggest")
+    from regard.tasks.folders import load_writer
+
+    found = load_writer(asked.model).suggest(asked.text, asked.n)
+    if asked.json:
+        answer_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            answer(f"{one.probability:7.2%}  {one.word}")
+    return 0

@@ -1,0 +1,390 @@
+"""Writing: plain text → a `Writer`.
+
+An example is a window of the text; every position says which token comes next. The loss is the cross-entropy of
+these. The metrics are perplexity and bits per byte, which compares models with different tokens. What a user holds
+afterwards is a `Writer`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.config import from_dict, to_dict
+from regard.data.batches import BatchPlan
+from regard.data.corpus import Ids, WindowBatches, windows
+from regard.errors import DataError, UsageError
+from regard.generation.decoder import TorchGPTDecoder
+from regard.generation.sampling import SamplingConfig
+from regard.generation.streaming import StoppingStream
+from regard.generation.suggesting import Suggestion, suggest
+from regard.generation.writing import Written, write
+from regard.metrics.score import Score
+from regard.models.gpt import GPT, GPTConfig
+from regard.nn.loss import linear_cross_entropy
+from regard.nn.taps import Trace, capture
+from regard.tasks.task import FolderContents, Loss, Sample, Usage
+from regard.text.tokenizer import Tokenizer
+
+NAME = "generate"
+TOKENIZER = "tokenizer.json"
+VALIDATION_TOKENS = 1 << 16  # read at a time
+SCORED = 1 << 20  # validation tokens that the loss along the way is measured on
+SAMPLES = 4  # continuations for the report
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateConfig:
+    tokens: Literal["char", "bpe"] = "bpe"  # what is read and written at a time: characters, or pieces of words
+    pieces: int = 4000  # how many pieces the vocabulary learns at most
+    validation_share: float = 0.1  # of the text, at its end, held out (2 million tokens at most)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.validation_share < 1:
+            raise UsageError(f"validation_share must lie between 0 and 1, as 0.1 does, not {self.validation_share}.")
+
+
+class GenerateTask:
+    """Training and validation text with a model that learns it."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        *,
+        model: GPT,
+        tokenizer: Tokenizer,
+        train: Ids,
+        validation: Ids,
+        config: GenerateConfig,
+        data: Sequence[CardData] = (),
+        sampling: SamplingConfig | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.config, self.data = model, tokenizer, config, data
+        self.summary = Writer.summary
+        self.train, self.validation = train, validation
+        self.sampling = sampling or SamplingConfig()
+        self.context = model.config.context
+        for ids, what in ((train, "training"), (validation, "validation")):
+            if len(ids) <= self.context:
+                raise DataError(
+                    f"the {what} text has {len(ids):,} tokens, too few for a context of {self.context}: it takes at "
+                    f"least {self.context + 1:,}. Give a longer text or a shorter --context."
+                )
+
+    def examples(self) -> str:
+        """How many tokens there are, and a checksum of their beginning and end."""
+        digest = hashlib.sha256(self.train[: 1 << 20].tobytes() + self.train[-(1 << 20) :].tobytes())
+        return f"{len(self.train):,} tokens, checksum {digest.hexdigest()[:12]}"
+
+    def batches(self, plan: BatchPlan, epoch: int) -> WindowBatches:
+        starts = windows(len(self.train), context=self.context, seed=plan.seed, epoch=epoch)
+        rows = max(1, plan.max_tokens // self.context)
+        return WindowBatches(starts, rows, rank=plan.rank, world_size=plan.world_size)
+
+    def size(self, index: int) -> tuple[int, int]:
+        return self.context, self.context
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        found = self._loss(*self._windows(self.train, indices))
+        return Loss(found, found.detach(), len(indices) * self.context)
+
+    def _windows(self, ids: Ids, starts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """What is read and what comes next, both (rows, context)."""
+        rows = np.stack([ids[start : start + self.context + 1] for start in starts]).astype(np.int64)
+        both = torch.from_numpy(rows).to(self.model.output_weight.device)
+        return both[:, :-1], both[:, 1:]
+
+    def _loss(self, ids: Tensor, following: Tensor) -> Tensor:
+        hidden = self.model.decode(ids).flatten(0, 1)
+        if self.model.config.logit_cap is not None:
+            return F.cross_entropy(self.model.logits(hidden), following.flatten())
+        return linear_cross_entropy(hidden, self.model.output_weight, following.flatten(), smoothing=0.0)[0]
+
+    def validation_loss(self) -> float:
+        return self.text_loss(self.validation[: SCORED + 1])
+
+    @torch.no_grad()
+    def text_loss(self, ids: Ids) -> float:
+        """Mean cross-entropy of a text in windows that do not overlap, every position of them scored."""
+        starts = range(0, len(ids) - self.context, self.context)
+        rows = max(1, VALIDATION_TOKENS // self.context)
+        total = 0.0
+        for first in range(0, len(starts), rows):
+            part = starts[first : first + rows]
+            total += self._loss(*self._windows(ids, part)).item() * len(part)
+        return total / len(starts)
+
+    def writer(self) -> Writer:
+        return Writer(self.model, self.tokenizer, sampling=self.sampling)
+
+    @property
+    def scored_on(self) -> str:
+        """What the scores of `evaluate` are measured on."""
+        return f"validation, {len(self.validation):,} tokens"
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        loss = self.text_loss(self.validation)
+        text = self.tokenizer.decode(self.validation[:SCORED].tolist())
+        tokens_per_byte = min(len(self.validation), SCORED) / max(1, len(text.encode("utf-8")))
+        scores = [
+            Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.context}"),
+            Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.context}"),
+        ]
+        return scores, self._samples()
+
+    def _samples(self) -> list[Sample]:
+        """How the model goes on from places in the validation text."""
+        writer, half = self.writer(), self.context // 2
+        places = [round(i * (len(self.validation) - self.context) / SAMPLES) for i in range(SAMPLES)]
+        prompts = [self.tokenizer.decode(self.validation[p : p + half].tolist()) for p in places]
+        real = [self.tokenizer.decode(self.validation[p + half : p + self.context].tolist()) for p in places]
+        written = writer(prompts, max_new_tokens=max(1, half), seed=0)
+        return [Sample(p, r, w.text) for p, r, w in zip(prompts, real, written, strict=True)]
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        """The attention over the end of the first prompt."""
+        prompt = samples[0].source[-200:]
+        return [(" ".join(prompt.split())[:80], self.writer().trace(prompt))]
+
+    def result(self) -> Writer:
+        return self.writer()
+
+    def contents(self) -> FolderContents:
+        return self.writer().contents()
+
+    def describe(self) -> str:
+        config = self.model.config
+        parameters = sum(param.numel() for param in self.model.parameters())
+        return (
+            f"model: {parameters / 1e6:.2f} M parameters, {config.layers} layers, width {config.width}, context "
+            f"{config.context}, {self.tokenizer.vocab_size:,} tokens; data: {len(self.train):,} training and "
+            f"{len(self.validation):,} validation tokens"
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {**to_dict(self.model.config), **to_dict(self.config)}
+
+    def answering(self) -> dict[str, Any]:
+        return to_dict(self.sampling)
+
+    def usage(self, folder: Path) -> Usage:
+        return self.writer().usage(folder)
+
+
+@dataclass(frozen=True)
+class Text:
+    """What was written, with how sure the model was of each token."""
+
+    prompt: str
+    text: str  # what is new
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]  # of each token, by the model alone
+    ended: bool  # whether an end symbol or a stop text was reached
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """How surprising a text is."""
+
+    tokens: tuple[str, ...]  # all of them
+    log_probs: tuple[float, ...]  # of all but the first, which nothing comes before
+    num_bytes: int  # of those
+
+    @property
+    def loss(self) -> float:
+        """Mean cross-entropy per token, in nats."""
+        return -math.fsum(self.log_probs) / max(1, len(self.log_probs))
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.loss, 700))
+
+    @property
+    def bits_per_byte(self) -> float:
+        return -math.fsum(self.log_probs) / math.log(2) / max(1, self.num_bytes)
+
+
+class Writer:
+    """Takes text, goes on with it. Does not train."""
+
+    task = NAME
+    summary = "Goes on with a text, token after token."
+
+    def __init__(self, model: GPT, tokenizer: Tokenizer, *, sampling: SamplingConfig | None = None) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.sampling = sampling or SamplingConfig()
+        self._piece_texts: list[str] | None = None
+
+    @overload
+    def __call__(self, prompt: str = ..., *, lookup: bool = ..., **sampling: Any) -> Text: ...
+
+    @overload
+    def __call__(self, prompt: Sequence[str], *, lookup: bool = ..., **sampling: Any) -> list[Text]: ...
+
+    def __call__(self, prompt: str | Sequence[str] = "", *, lookup: bool = False, **sampling: Any) -> Text | list[Text]:
+        """Go on with one text, or with many. `sampling` overrides `temperature`, `top_k`, `seed` …
+
+        With `lookup`, what the text already says is guessed again and checked in one pass: the same text, sooner
+        where a text repeats itself.
+        """
+        if isinstance(prompt, str):
+            return self._write([prompt], sampling, lookup=lookup)[0]
+        return self._write(list(prompt), sampling)
+
+    def _write(self, prompts: list[str], overrides: dict[str, Any], *, lookup: bool = False) -> list[Text]:
+        config = self.config(overrides)
+        streams = [StoppingStream(self.tokenizer.decode, config.stop) for _ in prompts]
+        found: list[list[tuple[int, float]]] = [[] for _ in prompts]
+        done: set[int] = set()
+        for row, id_, log_prob in self._written(prompts, config, lookup=lookup):
+            if row in done:
+                continue
+            found[row].append((id_, log_prob))
+            if id_ == self.end_id or streams[row].push(id_) is None:
+                done.add(row)
+                if len(done) == len(prompts):
+                    break
+        texts = []
+        for row, (prompt, tokens) in enumerate(zip(prompts, found, strict=True)):
+            ids = [id_ for id_, _ in tokens]
+            streams[row].finish()
+            log_probs = tuple(log_prob for _, log_prob in tokens)
+            texts.append(Text(prompt, streams[row].text, tuple(self.tokenizer.tokens(ids)), log_probs, row in done))
+        return texts
+
+    def stream(self, prompt: str = "", *, lookup: bool = False, **sampling: Any) -> Iterator[str]:
+        """The new text, a piece at a time, as it is written."""
+        config = self.config(sampling)
+        text = StoppingStream(self.tokenizer.decode, config.stop)
+        for _, id_, _ in self._written([prompt], config, lookup=lookup):
+            if id_ == self.end_id:
+                break
+            piece = text.push(id_)
+            if piece is None:  # a stop text is complete
+                yield text.rest
+                return
+            if piece:
+                yield piece
+        yield text.finish()
+
+    def suggest(self, prompt: str, count: int = 5) -> list[Suggestion]:
+        """The likeliest next words, or the likeliest ends of a word that has begun, with their probabilities."""
+        if count < 1:
+            raise UsageError(f"the number of suggestions must be at least 1, not {count}.")
+        if self._piece_texts is None:
+            self._piece_texts = [
+                "" if i in self.tokenizer.special_ids else self.tokenizer.decode([i])
+                for i in range(self.tokenizer.vocab_size)
+            ]
+        return suggest(
+            self._decoder(),
+            prompt,
+            encode=lambda text: self.prompt_ids(text)[-self.model.config.context // 2 :],
+            texts=self._piece_texts,
+            by_character=self.tokenizer.kind == "char",
+            count=count,
+        )
+
+    @torch.no_grad()
+    def score(self, text: str) -> TextScore:
+        """The probability of every token but the first. Of a long text each sees at least half a context before it."""
+        ids = self.tokenizer.encode_array(text).astype(np.int64)
+        if len(ids) < 2:
+            raise UsageError("a score needs a text of at least two tokens: the first is only read.")
+        context, device = self.model.config.context, self.model.output_weight.device
+        log_probs: list[float] = []
+        start = 0
+        while len(log_probs) < len(ids) - 1:
+            window = torch.from_numpy(ids[start : start + context + 1])[None].to(device)
+            logits = self.model(window[:, :-1]).log_softmax(dim=-1)
+            found = logits.gather(-1, window[:, 1:, None])[0, :, 0].tolist()
+            log_probs += found[len(log_probs) - start :]
+            start += max(1, context // 2)
+        first = len(self.tokenizer.decode(ids[:1].tolist()).encode("utf-8"))
+        num_bytes = max(1, len(text.encode("utf-8")) - first)
+        return TextScore(tuple(self.tokenizer.tokens(ids.tolist())), tuple(log_probs), num_bytes)
+
+    def trace(self, text: str, *, grad: bool = False) -> Trace:
+        """All attention over a text; of a long one, over its end."""
+        ids = self.prompt_ids(text)[-self.model.config.context :]
+        tokens = {"decoder": [self.tokenizer.tokens(ids)]}
+        with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
+            self.model(torch.tensor([ids], device=self.model.output_weight.device))
+        return trace
+
+    def contents(self) -> FolderContents:
+        config = {
+            "regard": {"task": NAME, "format": 1},
+            "model_type": "regard-gpt",
+            "model": to_dict(self.model.config),
+            "sampling": to_dict(self.sampling),
+            "symbols": to_dict(self.tokenizer.symbols),
+        }
+        return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})
+
+    def usage(self, folder: Path) -> Usage:
+        return Usage(
+            command=f'regard generate {folder} "…"\nregard suggest {folder} "…"\nregard score {folder} file.txt',
+            python=f'import regard\n\nwriter = regard.load("{folder.as_posix()}")\nwriter("…").text',
+            pipeline="text-generation",
+        )
+
+    def config(self, overrides: dict[str, Any]) -> SamplingConfig:
+        """The settings of this writer with some of them changed."""
+        given = dict(overrides)
+        if isinstance(given.get("stop"), str):
+            given["stop"] = (given["stop"],)
+        return from_dict(SamplingConfig, {**to_dict(self.sampling), **given})
+
+    def prompt_ids(self, text: str) -> list[int]:
+        """The ids of a text to go on with. Nothing at all is taken for the beginning of a line, or of a document."""
+        if not isinstance(text, str):
+            raise UsageError(f"a text to go on with must be a str, not {type(text).__name__}.")
+        return self.tokenizer.encode(text) or self.tokenizer.encode("\n") or [self.tokenizer.end_id]
+
+    @property
+    def end_id(self) -> int:
+        return self.tokenizer.end_id
+
+    def _decoder(self) -> TorchGPTDecoder:
+        return TorchGPTDecoder(self.model, vocab_size=self.tokenizer.vocab_size)
+
+    def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Iterator[Written]:
+        return write(
+            self._decoder(),
+            [self.prompt_ids(prompt) for prompt in prompts],
+            config=config,
+            context=self.model.config.context,
+            end_id=self.end_id,
+            lookup=lookup,
+            device=self.model.output_weight.device,
+        )
+
+    def __repr__(self) -> str:
+        parameters, config = sum(param.numel() for param in self.model.parameters()), self.model.config
+        return (
+            f"Writer({parameters / 1e6:.1f} M parameters, {config.layers} layers, width {config.width}, "
+            f"{self.tokenizer.vocab_size:,} tokens, context {config.context})"
+        )
+
+
+def make_gpt(tokenizer: Tokenizer, settings: dict[str, Any], *, seed: int) -> GPT:
+    """A fresh model that fits the tokenizer; the same seed gives the same weights."""
+    config = from_dict(GPTConfig, {**settings, "vocab_size": tokenizer.vocab_size})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return GPT(config)

@@ -1,0 +1,212 @@
+"""`regard train generate`, `generate`, `suggest` and `score`: a small language model, used as a person would."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard as library
+from regard.tasks.generate import Writer
+
+Run = Callable[..., Any]
+LINE = "one two three four five six seven eight nine ten.\n"
+SMALL = ["--size", "tiny", "--width", 32, "--heads", 2, "--head-width", 16, "--hidden", 64, "--layers", 2]
+PACE = ["--context", 32, "--steps", 100, "--batch-tokens", 1024, "--warmup-steps", 5, "--learning-rate", 0.01]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("book") / "book.txt"
+    path.write_text(LINE * 400, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module", params=["char", "bpe"])
+def made(request: pytest.FixtureRequest, regard: Run, book: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("writers") / request.param
+    flags = [*SMALL, *PACE, "--tokens", request.param, "--pieces", 300]
+    said = regard("train", "generate", book, "--out", folder, *flags)
+    assert said.code == 0, said.err
+    assert "perplexity" in said.out
+    assert "bits per byte" in said.out
+    return folder
+
+
+@pytest.fixture(scope="module")
+def writer(made: Path) -> Writer:
+    found = library.load(made)
+    assert isinstance(found, Writer)
+    return found
+
+
+def test_a_training_leaves_a_model_its_card_and_a_report(made: Path) -> None:
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md", "report.html", "metrics.jsonl"} <= {
+        path.name for path in made.iterdir()
+    }
+    card = (made / "README.md").read_text(encoding="utf-8")
+    assert "regard generate" in card
+    assert 'pipeline_tag: "text-generation"' in card
+
+
+def test_what_was_learned_is_written_to_stdout_and_nothing_else_is(regard: Run, made: Path) -> None:
+    said = regard("generate", made, "one two three", "--temperature", 0, "--max-new-tokens", 12)
+    assert said.code == 0
+    assert said.err == ""
+    assert said.out.startswith(" four")
+
+
+def test_a_stream_is_the_whole_text(writer: Writer) -> None:
+    for sampling in ({"temperature": 0.0}, {"temperature": 1.0, "seed": 3}, {"seed": 5, "stop": ("six",)}):
+        text = writer("one two", max_new_tokens=70, **sampling).text
+        assert "".join(writer.stream("one two", max_new_tokens=70, **sampling)) == text
+        assert writer("one two", max_new_tokens=70, lookup=True, **sampling).text == text
+        assert "six" not in text or "stop" not in sampling
+
+
+def test_several_texts_from_one_seed(regard: Run, made: Path) -> None:
+    arguments = ("generate", made, "one", "--n", 3, "--seed", 7, "--temperature", 1.5, "--max-new-tokens", 9, "--json")
+    first, second = regard(*arguments), regard(*arguments)
+    assert first.out == second.out
+    texts = [json.loads(line) for line in first.out.splitlines()]
+    assert len(texts) == 3
+    assert len({text["text"] for text in texts}) > 1
+    for text in texts:
+        assert len(text["tokens"]) == len(text["log_probs"])
+        assert all(value <= 0 for value in text["log_probs"])
+
+
+def test_a_stop_ends_the_text(regard: Run, made: Path, writer: Writer) -> None:
+    whole = writer("three", temperature=0, max_new_tokens=60).text
+    stop = whole[8:12]
+    said = regard("generate", made, "three", "--temperature", 0, "--max-new-tokens", 60, "--stop", stop, "zzz")
+    assert said.out == whole[: whole.index(stop)] + "\n"
+
+
+def test_a_long_prompt_slides_and_says_so(regard: Run, made: Path) -> None:
+    said = regard("generate", made, LINE * 9, "--temperature", 0, "--max-new-tokens", 4)
+    assert said.code == 0
+    assert "the model sees the end of it" in said.err
+    assert said.out.startswith("one") or said.out.strip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--temperature", -1], "temperature must be 0 (greedy) or more"),
+        (["--top-p", 0], "top_p must be above 0 and at most 1"),
+        (["--top-p", 1.01], "top_p must be above 0 and at most 1"),
+        (["--stop", ""], "a stop text is empty"),
+        (["--n", 0], "--n must be at least 1"),
+        (["--max-new-tokens", 0], "max_new_tokens must be at least 1"),
+    ],
+)
+def test_wrong_use(regard: Run, made: Path, arguments: list[object], message: str) -> None:
+    said = regard("generate", made, "one", *arguments)
+    assert said.code == 2
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_m206_suggestions_complete_words_with_probabilities(regard: Run, made: Path, writer: Writer) -> None:
+    for text, word in (("one two th", "three"), ("one two ", "three"), ("one two", "two"), ("five six sev", "seven")):
+        found = writer.suggest(text)
+        assert found[0].word == word, (text, found)
+        assert 0.3 < found[0].probability <= 1.0001
+        assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
+    said = regard("suggest", made, "one two th", "--n", 2, "--json")
+    assert json.loads(said.out)[0]["word"] == "three"
+    assert "three" in regard("suggest", made, "one two th").out
+    assert regard("suggest", made, "one", "--n", 0).code == 2
+
+
+def test_the_score_is_the_models_own_probability(regard: Run, made: Path, writer: Writer, tmp_path: Path) -> None:
+    import torch
+
+    text = LINE * 2
+    ids = writer.tokenizer.encode(text)[: writer.model.config.context]
+    with torch.no_grad():
+        log_probs = writer.model(torch.tensor([ids])).log_softmax(-1)
+    expected = [log_probs[0, i, ids[i + 1]].item() for i in range(len(ids) - 1)]
+    score = writer.score(text)
+    assert list(score.log_probs[: len(expected)]) == pytest.approx(expected, abs=1e-4)
+    assert len(score.log_probs) == len(writer.tokenizer.encode(text)) - 1
+    assert score.perplexity == pytest.approx(math.exp(score.loss))
+    assert score.bits_per_byte * score.num_bytes * math.log(2) == pytest.approx(score.loss * len(score.log_probs))
+
+    path = tmp_path / "t.txt"
+    path.write_text(text, encoding="utf-8")
+    found = json.loads(regard("score", made, path, "--json", "--per-token").out)
+    assert found["perplexity"] == pytest.approx(score.perplexity)
+    assert len(found["per_token"]) == found["tokens"]
+    assert "bits per byte" in regard("score", made, path).out
+
+
+def test_attention_is_drawn(regard: Run, made: Path, tmp_path: Path) -> None:
+    said = regard("look", made, "one two three", "--out", tmp_path / "look.html")
+    assert said.code == 0
+    assert "decoder.1.self" in (tmp_path / "look.html").read_text(encoding="utf-8")
+    weights = json.loads(regard("look", made, "one two three", "--json").out)["attention"]
+    assert [one["address"] for one in weights] == ["decoder.0.self", "decoder.1.self"]
+    refused = regard("look", made, "one", "--steps")
+    assert refused.code == 2
+    assert "for translators" in refused.err
+
+
+def test_pieces_are_shown(regard: Run, made: Path) -> None:
+    assert regard("tokens", made, "one two").code == 0
+
+
+def test_m165_who_cannot_write_says_why(regard: Run, made: Path, model: Path) -> None:
+    said = regard("generate", model, "one")
+    assert said.code == 2
+    assert "it takes a decoder alone: `regard train generate`" in said.err
+    other = regard("translate", made, "one")
+    assert other.code == 2
+    assert "knows no second language" in other.err
+
+
+def test_what_is_trained_here_runs_in_transformers(regard: Run, made: Path, writer: Writer, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    said = regard("export", made, "--to", "transformers", "--out", tmp_path / "there")
+    assert said.code == 0, said.err
+    assert "NanoChatForCausalLM" in said.out
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "there").eval()
+    ids = torch.tensor([writer.prompt_ids("one two three")])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(ids).logits, writer.model(ids), atol=1e-4, rtol=0)
+    assert library.load(tmp_path / "there")("one two", temperature=0).text == writer("one two", temperature=0).text
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        ("", [], "is empty. Give a file with text in it"),
+        ("too short", ["--tokens", "char"], "too few for a context of 128"),
+        (LINE * 99, ["--validation-share", 2], "validation_share must lie between 0 and 1"),
+        (LINE * 99, ["--size", "huge"], "unknown size 'huge'"),
+        (LINE * 99, ["--pieces", 10], "--tokens bpe with --pieces 10"),
+        (LINE * 99, ["--tokens", "words"], "words"),
+    ],
+)
+def test_bad_input(regard: Run, tmp_path: Path, text: str, flags: list[object], message: str) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(text, encoding="utf-8")
+    said = regard("train", "generate", path, "--out", tmp_path / "m", "--size", "tiny", "--steps", 1, *flags)
+    assert said.code in (1, 2)
+    assert message in said.err
+    assert "Traceback" not in said.err
+
+
+def test_resume_is_exact(regard: Run, book: Path, tmp_path: Path) -> None:
+    flags = [*SMALL, "--context", 32, "--batch-tokens", 512, "--tokens", "char"]
+    assert regard("train", "generate", book, "--out", tmp_path / "a", *flags, "--steps", 6).code == 0
+    assert regard("train", "generate", book, "--out", tmp_path / "b", *flags, "--steps", 6, "--seed", 0).code == 0
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
+    assert first == second

@@ -1,0 +1,190 @@
+"""Language models beside those of `transformers`: with the same weights the same logits and texts, both ways."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard.cli.main import main
+from regard.errors import FolderError
+from regard.text.training import train_tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+TEXT = "To be, or not to be, that is the question: whether it is nobler in the mind to suffer."
+TOKENIZER = train_tokenizer([TEXT] * 3, kind="byte-bpe", vocab_size=301)
+IDS = torch.tensor([TOKENIZER.encode(TEXT)[:17]])
+ROPE = {"rope_type": "default", "rope_theta": 5000.0}
+NAMES = dict(bos_token_id=3, eos_token_id=3, pad_token_id=0)
+
+MODELS: dict[str, Any] = {
+    "gpt2": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=301, n_positions=37, n_embd=22, n_layer=3, n_head=2, n_inner=31, **NAMES)
+    ),
+    "gpt2-relu": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=301, n_positions=37, n_embd=22, n_layer=2, n_head=1, activation_function="relu", **NAMES
+        )
+    ),
+    "llama": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=301,
+            hidden_size=28,
+            intermediate_size=31,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=6,
+            max_position_embeddings=37,
+            rope_parameters=ROPE,
+            **NAMES,
+        )
+    ),
+    "llama-tied": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=301,
+            hidden_size=24,
+            intermediate_size=31,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=37,
+            tie_word_embeddings=True,
+            **NAMES,
+        )
+    ),
+    "qwen3": lambda: transformers.Qwen3ForCausalLM(
+        transformers.Qwen3Config(
+            vocab_size=301,
+            hidden_size=28,
+            intermediate_size=31,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=6,
+            max_position_embeddings=37,
+            rope_parameters=ROPE,
+            **NAMES,
+        )
+    ),
+    "nanochat": lambda: transformers.NanoChatForCausalLM(
+        transformers.NanoChatConfig(
+            vocab_size=301,
+            hidden_size=24,
+            intermediate_size=31,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=37,
+            rope_parameters=ROPE,
+            **NAMES,
+        )
+    ),
+    "nanochat-uncapped": lambda: transformers.NanoChatForCausalLM(
+        transformers.NanoChatConfig(
+            vocab_size=301,
+            hidden_size=24,
+            intermediate_size=31,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=37,
+            final_logit_softcapping=None,
+            **NAMES,
+        )
+    ),
+}
+
+
+def make(name: str) -> Any:
+    torch.manual_seed(1)
+    model = MODELS[name]().eval()
+    with torch.no_grad():
+        for param in model.parameters():
+            param.normal_(mean=float(param.dim() == 1), std=0.3)
+    return model
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def theirs(request: pytest.FixtureRequest) -> Any:
+    return make(request.param)
+
+
+@pytest.fixture
+def folder(theirs: Any, tmp_path: Path) -> Path:
+    theirs.save_pretrained(tmp_path / "theirs")
+    (tmp_path / "theirs" / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    return tmp_path / "theirs"
+
+
+def test_m163_the_same_logits_and_the_same_greedy_text(theirs: Any, folder: Path) -> None:
+    writer = regard.load(folder)
+    with torch.no_grad():
+        expected = theirs(IDS).logits
+        found = writer.model(IDS)
+        written = theirs.generate(IDS, max_new_tokens=15, do_sample=False, eos_token_id=None)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    ours = writer(TOKENIZER.decode(IDS[0].tolist()), temperature=0, max_new_tokens=15)
+    ids = written[0, IDS.shape[1] :].tolist()
+    reached = ids.index(3) + 1 if 3 in ids else len(ids)
+    assert list(ours.tokens) == TOKENIZER.with_symbols(writer.tokenizer.symbols).tokens(ids[:reached])
+
+
+def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None:
+    assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    assert type(back) is type(theirs)
+    with torch.no_grad():
+        assert torch.equal(back(IDS).logits, theirs(IDS).logits)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    assert tokenizer(TEXT)["input_ids"] == TOKENIZER.encode(TEXT)
+
+
+def test_rows_without_a_token_are_never_drawn(tmp_path: Path) -> None:
+    config = transformers.GPT2Config(vocab_size=400, n_positions=37, n_embd=8, n_layer=1, n_head=1, **NAMES)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    written = regard.load(tmp_path)("To be", temperature=9.0, top_k=None, max_new_tokens=300, seed=0)
+    assert 1 <= len(written.tokens) <= 300
+
+
+def test_shards_are_read(tmp_path: Path) -> None:
+    theirs = make("llama")
+    theirs.save_pretrained(tmp_path, max_shard_size="20KB")
+    (tmp_path / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    with torch.no_grad():
+        torch.testing.assert_close(regard.load(tmp_path).model(IDS), theirs(IDS).logits, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention is True"),
+        ("gpt2", {"activation_function": "tanh"}, "activation_function 'tanh'"),
+        ("llama", {"hidden_act": "gelu", "mlp_bias": True}, "hidden_act is 'gelu'; mlp_bias is True"),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "rope_type is 'yarn'"),
+        ("gpt2", {"n_layer": 2}, "surplus: "),
+        ("gpt2", {"n_layer": 4}, "missing: decoder.3."),
+        ("gpt2", {"n_inner": 30}, "of another shape: "),
+        ("gpt2", {"model_type": "mamba"}, "'mamba'; regard reads its own folders and those of marian, gpt2, llama"),
+        ("gpt2", {"vocab_size": 300}, "room for 300"),
+    ],
+)
+def test_what_does_not_fit_is_named(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    make(name).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    settings = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps({**settings, **changes}), encoding="utf-8")
+    with pytest.raises(FolderError, match=message):
+        regard.load(tmp_path)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    make("gpt2").save_pretrained(tmp_path)
+    with pytest.raises(FolderError, match=r"has no tokenizer: tokenizer\.json is expected, or vocab\.json and merges"):
+        regard.load(tmp_path)
