@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import regard
 from regard.data.world.translation import sentences
 from regard.inspection.alignment import choose_head, error_rate, word_links
@@ -17,6 +19,7 @@ from regard.labs.world_scores import gold_pair
 CROSSING = [("Area", "zone"), ("Economic", "économique"), ("European", "européenne")]
 
 
+@pytest.mark.timeout(1800)  # two minutes on a free core, several times that on a busy machine
 def test_m105_the_links_of_european_economic_area_cross(tmp_path: Path) -> None:
     assert all(pair.source != REORDERED for pair in sentences("train")), "the sentence is new to the model"
     translator = regard.train("translate", out=tmp_path / "run", size="tiny", steps=900, **SETTINGS)
