@@ -15,9 +15,9 @@ from regard.cli.output import answer, answer_json, note
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Read a Marian folder (safetensors, sentencepiece vocabularies) and write it as one of regard's."""
+    """Read a folder of Marian, GPT-2, Llama, Qwen3 or NanoChat (safetensors) and write it as one of regard's."""
 
-    folder: tyro.conf.Positional[Path]  # the Marian folder
+    folder: tyro.conf.Positional[Path]  # the folder to read
     out: Path  # the folder to write
     force: bool = False  # replace a model that is already there
     json: bool = False  # print the result as JSON

@@ -75,7 +75,8 @@ def main(verb: str, arguments: list[str]) -> int:
 def _print(source: str, translation: Translation, asked: Arguments) -> None:
     found = (translation, *translation.alternatives)
     if not translation.ended:
-        note(f"cut off after {len(translation.ids)} pieces: {_shortened(source)}. Split it into sentences, one a line.")
+        advice = "give one sentence a line; a model that repeats itself needs more training"
+        note(f"cut off after {len(translation.ids)} pieces: {_shortened(source)} ({advice})")
     if asked.json:
         values = [
             {

@@ -8,6 +8,7 @@ afterwards is a `Writer`.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ NAME = "generate"
 TOKENIZER = "tokenizer.json"
 VALIDATION_TOKENS = 1 << 16  # read at a time
 SCORED = 1 << 20  # validation tokens that the loss along the way is measured on
+SCORED_TOGETHER = 1 << 12  # tokens of a text that are scored in one pass
 SAMPLES = 4  # continuations for the report
 
 
@@ -305,18 +307,28 @@ class Writer:
         ids = self.tokenizer.encode_array(text).astype(np.int64)
         if len(ids) < 2:
             raise UsageError("a score needs a text of at least two tokens: the first is only read.")
-        context, device = self.model.config.context, self.model.output_weight.device
+        context, stride = self.model.config.context, max(1, self.model.config.context // 2)
+        starts = [0, *range(stride, len(ids) - 1 - (context - stride), stride)]
+        windows = [ids[start : start + context + 1] for start in starts]
         log_probs: list[float] = []
-        start = 0
-        while len(log_probs) < len(ids) - 1:
-            window = torch.from_numpy(ids[start : start + context + 1])[None].to(device)
-            logits = self.model(window[:, :-1]).log_softmax(dim=-1)
-            found = logits.gather(-1, window[:, 1:, None])[0, :, 0].tolist()
-            log_probs += found[len(log_probs) - start :]
-            start += max(1, context // 2)
+        rows = max(1, SCORED_TOGETHER // context)
+        for first in range(0, len(windows), rows):
+            for found in self._log_probs(windows[first : first + rows]):
+                # All of the first window counts; of the others what no window before has scored.
+                log_probs += found[context - stride :] if log_probs else found
         first = len(self.tokenizer.decode(ids[:1].tolist()).encode("utf-8"))
         num_bytes = max(1, len(text.encode("utf-8")) - first)
         return TextScore(tuple(self.tokenizer.tokens(ids.tolist())), tuple(log_probs), num_bytes)
+
+    def _log_probs(self, windows: Sequence[Ids]) -> Iterator[list[float]]:
+        """Of every token of each window but its first; windows of one length are read together."""
+        device = self.model.output_weight.device
+        for _, alike in itertools.groupby(windows, key=len):
+            ids = torch.from_numpy(np.stack(list(alike))).to(device)
+            hidden = self.model.decode(ids[:, :-1])
+            for row, following in zip(hidden, ids[:, 1:], strict=True):
+                logits = self.model.logits(row).log_softmax(dim=-1)
+                yield logits.gather(-1, following[:, None])[:, 0].tolist()
 
     def trace(self, text: str, *, grad: bool = False) -> Trace:
         """All attention over a text; of a long one, over its end."""

@@ -1,0 +1,40 @@
+"""The score of a long text: every token sees at least half a context before it, whatever the lengths."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.models.gpt import GPT, GPTConfig
+from regard.tasks.generate import Writer
+from regard.text.training import train_tokenizer
+
+TEXT = "abcdefgh ijklm " * 40
+TOKENIZER = train_tokenizer([TEXT], kind="char", vocab_size=100)
+
+
+def one_window_after_the_other(model: GPT, ids: list[int]) -> list[float]:
+    context, start = model.config.context, 0
+    found: list[float] = []
+    while len(found) < len(ids) - 1:
+        window = torch.tensor([ids[start : start + context + 1]])
+        with torch.no_grad():
+            log_probs = model(window[:, :-1]).log_softmax(-1).gather(-1, window[:, 1:, None])[0, :, 0]
+        found += log_probs.tolist()[len(found) - start :]
+        start += max(1, context // 2)
+    return found
+
+
+@pytest.mark.parametrize("context", [1, 2, 7, 8, 50])
+def test_a_score_is_that_of_windows_one_after_the_other(context: int) -> None:
+    torch.manual_seed(0)
+    shape = dict(layers=2, width=16, hidden=32, heads=2, head_width=8, context=context)
+    model = GPT(GPTConfig(vocab_size=TOKENIZER.vocab_size, **shape))  # type: ignore[arg-type]
+    for param in model.parameters():
+        torch.nn.init.normal_(param, std=0.3)
+    writer = Writer(model, TOKENIZER)
+    for length in (2, 3, context + 1, context + 2, 2 * context + 1, 101, 600):
+        found = writer.score(TEXT[:length])
+        assert list(found.log_probs) == pytest.approx(
+            one_window_after_the_other(model, TOKENIZER.encode(TEXT[:length])), abs=1e-5
+        )
