@@ -22,86 +22,37 @@ IDS = torch.tensor([TOKENIZER.encode(TEXT)[:17]])
 ROPE = {"rope_type": "default", "rope_theta": 5000.0}
 NAMES = dict(bos_token_id=3, eos_token_id=3, pad_token_id=0)
 
-MODELS: dict[str, Any] = {
-    "gpt2": lambda: transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(vocab_size=301, n_positions=37, n_embd=22, n_layer=3, n_head=2, n_inner=31, **NAMES)
-    ),
-    "gpt2-relu": lambda: transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(
-            vocab_size=301, n_positions=37, n_embd=22, n_layer=2, n_head=1, activation_function="relu", **NAMES
-        )
-    ),
-    "llama": lambda: transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            vocab_size=301,
-            hidden_size=28,
-            intermediate_size=31,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=6,
-            max_position_embeddings=37,
-            rope_parameters=ROPE,
-            **NAMES,
-        )
-    ),
-    "llama-tied": lambda: transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            vocab_size=301,
-            hidden_size=24,
-            intermediate_size=31,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            max_position_embeddings=37,
-            tie_word_embeddings=True,
-            **NAMES,
-        )
-    ),
-    "qwen3": lambda: transformers.Qwen3ForCausalLM(
-        transformers.Qwen3Config(
-            vocab_size=301,
-            hidden_size=28,
-            intermediate_size=31,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=6,
-            max_position_embeddings=37,
-            rope_parameters=ROPE,
-            **NAMES,
-        )
-    ),
-    "nanochat": lambda: transformers.NanoChatForCausalLM(
-        transformers.NanoChatConfig(
-            vocab_size=301,
-            hidden_size=24,
-            intermediate_size=31,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=37,
-            rope_parameters=ROPE,
-            **NAMES,
-        )
-    ),
-    "nanochat-uncapped": lambda: transformers.NanoChatForCausalLM(
-        transformers.NanoChatConfig(
-            vocab_size=301,
-            hidden_size=24,
-            intermediate_size=31,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=37,
-            final_logit_softcapping=None,
-            **NAMES,
-        )
-    ),
+# What Llama, Qwen3 and NanoChat have in common; widths that are no multiple of each other where that is allowed.
+SHAPE: dict[str, Any] = dict(
+    vocab_size=301,
+    hidden_size=28,
+    intermediate_size=31,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=37,
+    rope_parameters=ROPE,
+    **NAMES,
+)
+NANOCHAT = {**SHAPE, "hidden_size": 24}
+GPT2 = dict(vocab_size=301, n_positions=37, n_embd=22, n_layer=3, n_head=2, n_inner=31, **NAMES)
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("GPT2", GPT2),
+    "gpt2-relu": ("GPT2", {**GPT2, "n_head": 1, "n_inner": None, "activation_function": "relu"}),
+    "llama": ("Llama", {**SHAPE, "head_dim": 6}),
+    "llama-tied": ("Llama", {**SHAPE, "hidden_size": 24, "num_key_value_heads": 4, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", {**SHAPE, "head_dim": 6}),
+    "nanochat": ("NanoChat", NANOCHAT),
+    "nanochat-uncapped": ("NanoChat", {**NANOCHAT, "num_key_value_heads": 4, "final_logit_softcapping": None}),
 }
 
 
 def make(name: str) -> Any:
     torch.manual_seed(1)
-    model = MODELS[name]().eval()
+    family, settings = MODELS[name]
+    head = "LMHeadModel" if family == "GPT2" else "ForCausalLM"
+    model = getattr(transformers, family + head)(getattr(transformers, f"{family}Config")(**settings)).eval()
     with torch.no_grad():
         for param in model.parameters():
             param.normal_(mean=float(param.dim() == 1), std=0.3)

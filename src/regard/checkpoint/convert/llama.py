@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
 from regard.models.gpt import GPTConfig
 
@@ -81,38 +81,19 @@ def settings_from(config: GPTConfig) -> dict[str, Any]:
 
 
 def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    left = {name.removeprefix("model."): tensor for name, tensor in theirs.items()}
-    left = {name: tensor for name, tensor in left.items() if not name.endswith("rotary_emb.inv_freq")}
-    if config.tie_embeddings:
-        left.pop("lm_head.weight", None)
-    found = {}
-    for ours, parts in _pairs(config):
-        if all(part in left for part in parts):
-            tensors = [left.pop(part) for part in parts]
-            found[ours] = torch.stack(tensors) if ours.endswith(".gains") else torch.cat(tensors)
-    return found | left  # what is left is surplus, and reported as such
+    return joined(theirs, _pairs(config), config)
 
 
 def theirs_of(ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    found = {}
-    for name, parts in _pairs(config):
-        if name not in ours:
-            continue
-        pieces = ours[name].unbind() if name.endswith(".gains") else ours[name].tensor_split(_cuts(name, config))
-        for part, piece in zip(parts, pieces, strict=True):
-            found[part if part == "lm_head.weight" else f"model.{part}"] = piece.contiguous()
-    return found
+    return parted(ours, _pairs(config), config)
 
 
-def _pairs(config: GPTConfig) -> list[tuple[str, tuple[str, ...]]]:
-    """Our name of a tensor, and the names of the tensors of which it is made."""
+def _pairs(config: GPTConfig) -> Pairs:
     pairs: list[tuple[str, tuple[str, ...]]] = [("embedding.weight", ("embed_tokens.weight",))]
     for i in range(config.layers):
         ours, theirs = f"decoder.{i}", f"layers.{i}"
-        projections = tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")
         pairs += [
-            (f"{ours}.self_attention.query_key_value.weight", projections),
-            (f"{ours}.self_attention.output.weight", (f"{theirs}.self_attn.o_proj.weight",)),
+            *attention_pairs(i),
             (f"{ours}.self_residual.norm.scale", (f"{theirs}.input_layernorm.weight",)),
             (f"{ours}.feed_forward.widen.weight", (f"{theirs}.mlp.gate_proj.weight", f"{theirs}.mlp.up_proj.weight")),
             (f"{ours}.feed_forward.narrow.weight", (f"{theirs}.mlp.down_proj.weight",)),
@@ -122,14 +103,4 @@ def _pairs(config: GPTConfig) -> list[tuple[str, tuple[str, ...]]]:
             norms = (f"{theirs}.self_attn.q_norm.weight", f"{theirs}.self_attn.k_norm.weight")
             pairs.append((f"{ours}.self_attention.gains", norms))
     pairs.append(("norm.scale", ("norm.weight",)))
-    if not config.tie_embeddings:
-        pairs.append(("output", ("lm_head.weight",)))
-    return pairs
-
-
-def _cuts(name: str, config: GPTConfig) -> tuple[int, ...]:
-    """The rows at which a tensor of ours falls into theirs."""
-    if name.endswith("query_key_value.weight"):
-        asked, shared = config.heads * config.head_width, (config.key_value_heads or config.heads) * config.head_width
-        return asked, asked + shared
-    return (config.hidden,) if name.endswith("widen.weight") else ()
+    return [*pairs, *([] if config.tie_embeddings else [("output", (OUTPUT,))])]

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
 from regard.models.gpt import GPTConfig
 
@@ -71,49 +72,31 @@ def settings_from(config: GPTConfig) -> dict[str, Any]:
 
 
 def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    left = {name.removeprefix("model."): tensor for name, tensor in theirs.items()}
-    if config.tie_embeddings:
-        left.pop("lm_head.weight", None)
-    found = {}
-    for name, parts in _pairs(config):
-        if not all(part in left for part in parts):
-            continue
-        tensors = [left.pop(part) for part in parts]
-        if len(tensors) == 3:
-            tensors = [_exchanged(tensors[0], config), _exchanged(tensors[1], config), tensors[2]]
-        found[name] = torch.cat(tensors)
-    return found | left  # what is left is surplus, and reported as such
+    return _exchanged(joined(theirs, _pairs(config), config), config)
 
 
 def theirs_of(ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    asked, shared = config.heads * config.head_width, (config.key_value_heads or config.heads) * config.head_width
-    found = {}
-    for name, parts in _pairs(config):
-        pieces: list[Tensor] = [ours[name]]
-        if len(parts) == 3:
-            q, k, v = ours[name].tensor_split((asked, asked + shared))
-            pieces = [_exchanged(q, config), _exchanged(k, config), v]
-        for part, piece in zip(parts, pieces, strict=True):
-            found[part if part == "lm_head.weight" else f"model.{part}"] = piece.contiguous()
-    return found
+    return parted(_exchanged(ours, config), _pairs(config), config)
 
 
-def _pairs(config: GPTConfig) -> list[tuple[str, tuple[str, ...]]]:
-    """Our name of a tensor, and the names of the tensors of which it is made."""
+def _pairs(config: GPTConfig) -> Pairs:
     pairs: list[tuple[str, tuple[str, ...]]] = [("embedding.weight", ("embed_tokens.weight",))]
     for i in range(config.layers):
-        ours, theirs = f"decoder.{i}", f"layers.{i}"
-        projections = tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")
+        ours, theirs = f"decoder.{i}.feed_forward", f"layers.{i}.mlp"
         pairs += [
-            (f"{ours}.self_attention.query_key_value.weight", projections),
-            (f"{ours}.self_attention.output.weight", (f"{theirs}.self_attn.o_proj.weight",)),
-            (f"{ours}.feed_forward.widen.weight", (f"{theirs}.mlp.fc1.weight",)),
-            (f"{ours}.feed_forward.narrow.weight", (f"{theirs}.mlp.fc2.weight",)),
+            *attention_pairs(i),
+            (f"{ours}.widen.weight", (f"{theirs}.fc1.weight",)),
+            (f"{ours}.narrow.weight", (f"{theirs}.fc2.weight",)),
         ]
-    return [*pairs, *([] if config.tie_embeddings else [("output", ("lm_head.weight",))])]
+    return [*pairs, *([] if config.tie_embeddings else [("output", (OUTPUT,))])]
 
 
-def _exchanged(weight: Tensor, config: GPTConfig) -> Tensor:
-    """The rows of every head with their two halves in the other order: (H · Dh, D)."""
-    half = config.head_width // 2
-    return weight.view(-1, 2, half, weight.shape[1]).flip(1).reshape(weight.shape)
+def _exchanged(tensors: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+    """The same tensors, in which the rows of every head of queries and keys have their halves in the other order."""
+    turned = (config.heads + (config.key_value_heads or config.heads)) * config.head_width
+    found = dict(tensors)
+    for name, weight in tensors.items():
+        if name.endswith("query_key_value.weight"):
+            halves = weight[:turned].unflatten(0, (-1, 2, config.head_width // 2))  # type: ignore[no-untyped-call]
+            found[name] = torch.cat((halves.flip(1).flatten(0, 2), weight[turned:]))
+    return found

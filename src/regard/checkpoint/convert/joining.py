@@ -1,0 +1,53 @@
+"""Tensors that others store in parts and we join: queries, keys and values, and the two halves of a gated network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from regard.models.gpt import GPTConfig
+
+Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name of a tensor, and the names of the tensors of which it is made
+OUTPUT = "lm_head.weight"
+
+
+def attention_pairs(layer: int) -> list[tuple[str, tuple[str, ...]]]:
+    ours, theirs = f"decoder.{layer}.self_attention", f"layers.{layer}.self_attn"
+    return [
+        (f"{ours}.query_key_value.weight", tuple(f"{theirs}.{part}_proj.weight" for part in "qkv")),
+        (f"{ours}.output.weight", (f"{theirs}.o_proj.weight",)),
+    ]
+
+
+def joined(theirs: Mapping[str, Tensor], pairs: Pairs, config: GPTConfig) -> dict[str, Tensor]:
+    """Their tensors under our names. What has no name of ours keeps its own, and is reported as surplus."""
+    left = {name.removeprefix("model."): tensor for name, tensor in theirs.items()}
+    left = {name: tensor for name, tensor in left.items() if not name.endswith("rotary_emb.inv_freq")}
+    if config.tie_embeddings:
+        left.pop(OUTPUT, None)
+    found = {}
+    for ours, parts in pairs:
+        if all(part in left for part in parts):
+            tensors = [left.pop(part) for part in parts]
+            found[ours] = torch.stack(tensors) if ours.endswith(".gains") else torch.cat(tensors)
+    return found | left
+
+
+def parted(ours: Mapping[str, Tensor], pairs: Pairs, config: GPTConfig) -> dict[str, Tensor]:
+    """Our tensors under their names."""
+    found = {}
+    for name, parts in pairs:
+        pieces = ours[name].unbind() if name.endswith(".gains") else ours[name].tensor_split(_cuts(name, config))
+        for part, piece in zip(parts, pieces, strict=True):
+            found[part if part == OUTPUT else f"model.{part}"] = piece.contiguous()
+    return found
+
+
+def _cuts(name: str, config: GPTConfig) -> tuple[int, ...]:
+    """The rows at which a tensor of ours falls into theirs."""
+    if name.endswith("query_key_value.weight"):
+        asked, shared = config.heads * config.head_width, (config.key_value_heads or config.heads) * config.head_width
+        return asked, asked + shared
+    return (config.hidden,) if name.endswith("widen.weight") and config.activation == "swiglu" else ()
