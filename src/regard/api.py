@@ -33,7 +33,8 @@ def train(
 
     `data` is, for `translate`, a table or two line-aligned files, for `generate` any number of text files or folders
     of them; without it the built-in world is used. `settings` are those of `regard train <task> --help`: `minutes`,
-    `steps`, `size`, `seed`, `width` … Without `out` the run folder is a temporary one.
+    `steps`, `size`, `seed`, `width` … `generate` goes on from the model in a folder with `from_`, in adapters beside it
+    with `lora=True`. Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
@@ -44,7 +45,7 @@ def train(
 
     run, own = {
         "translate": (train_translation, ("columns", "reverse", "skip_bad_rows", "size", "recipe")),
-        "generate": (train_writer, ("size",)),
+        "generate": (train_writer, ("size", "from_", "lora")),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
     options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}

@@ -1,5 +1,7 @@
 """A model folder: `config.json`, `model.safetensors`, the tokenizer's files and a card, written and read.
 
+An adapted model has `adapter.safetensors` in place of its weights: what was learned beside those of another folder.
+
 Folders that regard wrote carry a manifest and are verified on every read. Folders of other programs have
 none; they are read when they hold `config.json` and safetensors weights, whole or sharded. Weights in Python's
 pickle format are refused, because loading them can run code. The words of the card (`*.md`) may be edited by
@@ -26,9 +28,11 @@ from regard.errors import FolderError, UsageError, some
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # the list of shards of a model that is stored in several files
+ADAPTER = "adapter.safetensors"  # what was learned beside weights that lie in another folder
 CARD = "README.md"
 
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
+_WEIGHTS = (WEIGHTS, INDEX, ADAPTER)  # a model has one of them; the first that is there counts
 _ATTEMPTS = 5  # how often a read starts again because a writer replaced the model meanwhile
 
 R = TypeVar("R")
@@ -42,6 +46,7 @@ class ModelFolder:
     config: dict[str, Any]
     tensors: dict[str, torch.Tensor]
     manifest: Manifest | None
+    is_adapter: bool = False  # the tensors are adapters, and not a model by themselves
 
     def file(self, name: str) -> Path:
         """Where a file of this model lies, for readers that want a path (a sentencepiece model)."""
@@ -72,18 +77,19 @@ def write_model(
     config: Mapping[str, Any],
     tensors: Mapping[str, torch.Tensor],
     texts: Mapping[str, str | bytes],
+    weights: str = WEIGHTS,
     force: bool = False,
 ) -> None:
     """Write a model into `path`, all of it or nothing; whatever else lies in the folder stays.
 
-    `texts` are the other files by name (`tokenizer.json`, `README.md`, a sentencepiece model as bytes). A
-    file that is already there is only replaced with `force`; then the old model stays valid until the new
-    one is.
+    `texts` are the other files by name (`tokenizer.json`, `README.md`, a sentencepiece model as bytes). The tensors go
+    to the file `weights`: a whole model's, or `ADAPTER`. A file that is already there is only replaced with `force`;
+    then the old model stays valid until the new one is.
     """
     path = Path(path)
-    contents = {CONFIG: content_of(_config_text(config)), WEIGHTS: tensors_content(tensors)}
+    contents = {CONFIG: content_of(_config_text(config)), weights: tensors_content(tensors)}
     for name, data in texts.items():
-        if name in ("", CONFIG, WEIGHTS, INDEX, MANIFEST) or name.startswith(".") or Path(name).name != name:
+        if name in ("", CONFIG, *_WEIGHTS, MANIFEST) or name.startswith(".") or Path(name).name != name:
             raise ValueError(f"{name!r} cannot be the name of an additional file of a model")
         contents[name] = content_of(data)
     num_bytes = sum(content.num_bytes for content in contents.values())
@@ -91,7 +97,7 @@ def write_model(
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file; a model is written into a folder. Choose another name.")
         if not force:
-            _refuse_to_overwrite(path, [*contents, MANIFEST, INDEX])
+            _refuse_to_overwrite(path, [*contents, MANIFEST, *(name for name in _WEIGHTS if name != weights)])
         reassurance = f"The model that was in {path} is intact." if is_model_folder(path) else ""
     with storage_errors(path, num_bytes, reassurance):
         created = _make_folders(path)
@@ -114,6 +120,12 @@ def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
             found[name] = tensor
         seen.add(memory)
     return found
+
+
+def learned_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Those of `own_tensors` that a training can change: all but frozen parameters."""
+    frozen = {name for name, param in module.named_parameters() if not param.requires_grad}
+    return {name: tensor for name, tensor in own_tensors(module).items() if name not in frozen}
 
 
 def _config_text(config: Mapping[str, Any]) -> str:
@@ -169,15 +181,16 @@ def model_files(path: Path, *names: str) -> dict[str, Path]:
 
 def is_model_folder(path: Path) -> bool:
     """Whether there is a model in `path`, as far as the names of its files tell."""
-    return _has(path, CONFIG) and (_has(path, WEIGHTS) or _has(path, INDEX))
+    return _has(path, CONFIG) and any(_has(path, name) for name in _WEIGHTS)
 
 
-def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, learned_only: bool = False) -> None:
     """Copy `tensors` into a module; names and shapes must fit exactly, otherwise nothing is changed.
 
-    Of tied weights the first name is expected, as `own_tensors` gives it.
+    Of tied weights the first name is expected, as `own_tensors` gives it. With `learned_only` frozen parameters are
+    not expected, and stay as they are.
     """
-    expected = own_tensors(module)
+    expected = learned_tensors(module) if learned_only else own_tensors(module)
     wrong = []
     if missing := [name for name in expected if name not in tensors]:
         wrong.append(f"missing: {some(missing)}")
@@ -235,9 +248,9 @@ def _read_model(path: Path) -> ModelFolder:
     if manifest is not None:
         _verify(path, manifest, [name for name in manifest.files if not name.endswith(".md")])
     config = _read_config(path, manifest)
-    sharded = INDEX in manifest.files if manifest else not _has(path, WEIGHTS)
-    tensors = _read_shards(path) if sharded else read_tensors(locate(path, WEIGHTS))
-    return ModelFolder(path=path, config=config, tensors=tensors, manifest=manifest)
+    kind = next(name for name in _WEIGHTS if (name in manifest.files if manifest else _has(path, name)))
+    tensors = _read_shards(path) if kind == INDEX else read_tensors(locate(path, kind))
+    return ModelFolder(path=path, config=config, tensors=tensors, manifest=manifest, is_adapter=kind == ADAPTER)
 
 
 def _open_folder(path: Path) -> Manifest | None:
@@ -248,10 +261,10 @@ def _open_folder(path: Path) -> Manifest | None:
         if not path.is_dir():
             raise FolderError(f"{path} is a file; give the folder of a model, with {CONFIG} and {WEIGHTS} in it.")
         manifest = read_manifest(locate(path, MANIFEST)) if _has(path, MANIFEST) else None
-        names = {name for name in (CONFIG, WEIGHTS, INDEX) if _has(path, name)}
+        names = {name for name in (CONFIG, *_WEIGHTS) if _has(path, name)}
         if manifest is not None:
             names = set(manifest.files)  # listed but absent is damage, and is reported as such
-        if CONFIG not in names or names.isdisjoint((WEIGHTS, INDEX)):
+        if CONFIG not in names or names.isdisjoint(_WEIGHTS):
             raise _not_a_model(path)
     except OSError as error:
         raise FolderError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -260,7 +273,7 @@ def _open_folder(path: Path) -> Manifest | None:
 
 def _not_a_model(path: Path) -> FolderError:
     pickles = [name for name in _PICKLES if _has(path, name)]
-    if pickles and not _has(path, WEIGHTS) and not _has(path, INDEX):
+    if pickles and not any(_has(path, name) for name in _WEIGHTS):
         return FolderError(
             f"{path} holds its weights as {pickles[0]}, which is a Python pickle: loading one can run any "
             "code, so regard never does. If you trust its source, convert it once with transformers: "

@@ -49,13 +49,15 @@ class Generate:
     """Train a language model on plain text: it learns to go on with it.
 
     DATA are text files, folders of them, or JSON lines with a "text", each plain or .gz. Without DATA the built-in
-    world's stories are used. Settings that are not given follow from --size.
+    world's stories are used. Settings that are not given follow from --size, or from the model that --from names.
     """
 
     data: tyro.conf.Positional[tuple[Path, ...]] = ()  # text files or folders
     out: Path | None = None  # the folder to write (required)
     validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
-    size: str = "small"  # tiny, small, base, large, gpt2, llama-tiny …
+    size: str | None = None  # tiny, small (usual), base, large, gpt2, llama-tiny …
+    from_: str | None = None  # go on from the model in this folder, of regard's or another tool's, or hf:owner/name
+    lora: bool = False  # with --from: leave its weights as they are and learn small adapters beside them
     device: str = "auto"  # auto, cpu, cuda, mps
     save_every: float = 60.0  # seconds between checkpoints
     resume: bool = False  # go on from the last good checkpoint in --out
@@ -104,11 +106,13 @@ def _generate(arguments: list[str]) -> int:
     from regard.cli.flags import parse
     from regard.generation.sampling import SamplingConfig
     from regard.models.gpt import GPTConfig
+    from regard.nn.lora import LoRAConfig
     from regard.tasks.generate import GenerateConfig
     from regard.training.settings import TrainingConfig
     from regard.training.writing import train_writer
 
     owners = {TrainingConfig: USUAL, GenerateConfig: USUAL, GPTConfig: BY_SIZE, SamplingConfig: USUAL}
+    owners[LoRAConfig] = USUAL
     asked = parse(Generate, arguments, program="regard train generate", owners=owners, without=HIDDEN)
     return _train(
         asked,
@@ -117,6 +121,8 @@ def _generate(arguments: list[str]) -> int:
             out,
             validation=asked.validation or None,
             size=asked.size,
+            from_=asked.from_,
+            lora=asked.lora,
             settings=_settings(asked, Generate),
             options=options,
         ),

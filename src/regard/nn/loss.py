@@ -34,7 +34,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         mean_weight = weight.mean(dim=0)
         mean_bias = bias.mean() if bias is not None else None
         grad_hidden = torch.empty_like(hidden) if needs_grad else None
-        grad_weight = torch.zeros_like(weight) if needs_grad else None
+        # A frozen matrix, as beside adapters, is spared the larger of the two products.
+        grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = torch.zeros_like(bias) if needs_grad and bias is not None else None
         for start in range(0, rows, SLICE):
             part, target = hidden[start : start + SLICE], targets[start : start + SLICE]
@@ -47,13 +48,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             miss += (log_sum - of_target).sum()
             mean_logit = part @ mean_weight
             spread += (log_sum - (mean_logit if mean_bias is None else mean_logit + mean_bias)).sum()
-            if grad_hidden is None or grad_weight is None:
+            if grad_hidden is None:
                 continue
             grad = torch.mm(e, weight, out=grad_hidden[start : start + SLICE])
             grad /= z
             grad.sub_(weight[target], alpha=1 - smoothing)
             grad.sub_(mean_weight, alpha=smoothing)
-            grad_weight.addmm_(e.T, part / z)
+            if grad_weight is not None:
+                grad_weight.addmm_(e.T, part / z)
             if grad_bias is not None:
                 grad_bias.addmv_(e.T, z.squeeze(-1).reciprocal())
         if grad_weight is not None:
@@ -72,7 +74,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         scale = upstream / ctx.rows
         hidden, weight, bias = ctx.saved_tensors
-        return hidden * scale, weight * scale, None if bias is None else bias * scale, None, None
+        return hidden * scale, *(None if part is None else part * scale for part in (weight, bias)), None, None
 
 
 def linear_cross_entropy(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
+from regard.checkpoint.adapters import BASE, BaseReference, base_tensors
 from regard.checkpoint.atomic import locate
 from regard.checkpoint.card import Card, model_card
 from regard.checkpoint.convert.decoders import FORMATS, ForeignWriter, is_decoder, read_decoder, write_decoder
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
 from regard.checkpoint.folder import (
+    ADAPTER,
     CARD,
     CONFIG,
+    ModelFolder,
     load_into,
     model_files,
     own_tensors,
@@ -28,6 +33,7 @@ from regard.generation.sampling import SamplingConfig
 from regard.generation.search import SearchConfig
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.lora import LoRAConfig, add_adapters, merge
 from regard.tasks import generate, translate
 from regard.tasks.generate import Writer
 from regard.tasks.translate import (
@@ -40,6 +46,7 @@ from regard.tasks.translate import (
 )
 from regard.text.tokenizer import Symbols, Tokenizer
 
+LORA = "lora"  # what config.json calls the settings of an adapter
 FOREIGN = ("marian", *FORMATS)
 
 
@@ -83,9 +90,34 @@ def _load_writer(path: Path) -> Writer:
         sampling = from_dict(SamplingConfig, folder.config.get("sampling", {}))
         symbols = from_dict(Symbols, folder.config.get("symbols", to_dict(tokenizer.symbols)))
     model = GPT(shape)
-    load_into(model, folder.tensors)
+    if folder.is_adapter:
+        load_adapted(model, folder, read_base=lambda base: own_tensors(load_writer(base).model))
+    else:
+        load_into(model, folder.tensors)
     tokenizer.fits(shape.vocab_size)
     return Writer(model, tokenizer.with_symbols(symbols), sampling=sampling)
+
+
+def load_adapted(model: nn.Module, folder: ModelFolder, *, read_base: Callable[[Path], Mapping[str, Tensor]]) -> None:
+    """Fill a model with the weights of its base, and merge the adapter of its folder into them."""
+    with _usable(folder.path):
+        config = from_dict(LoRAConfig, folder.config[LORA])
+        reference = from_dict(BaseReference, folder.config[BASE])
+
+    def read(path: Path) -> Mapping[str, Tensor]:
+        if is_adapter_folder(path):
+            raise FolderError(f"{folder.path} has {path} for its base, which is an adapter itself and no whole model.")
+        return read_base(path)
+
+    load_into(model, base_tensors(folder.path, reference, read))
+    add_adapters(model, config, seed=0)
+    load_into(model, folder.tensors, learned_only=True)
+    merge(model)
+
+
+def is_adapter_folder(path: Path) -> bool:
+    """Whether what a folder holds is an adapter of another's weights."""
+    return bool(model_files(path, ADAPTER))
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:

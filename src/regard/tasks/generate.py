@@ -50,8 +50,11 @@ class GenerateConfig:
     tokens: Literal["char", "bpe"] = "bpe"  # what is read and written at a time: characters, or pieces of words
     pieces: int = 4000  # how many pieces the vocabulary learns at most
     validation_share: float = 0.1  # of the text, at its end, held out (2 million tokens at most)
+    window: int | None = None  # tokens that are learned from at once, if fewer than the context
 
     def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
+            raise UsageError(f"window must be at least 1, not {self.window}.")
         if not 0 < self.validation_share < 1:
             raise UsageError(f"validation_share must lie between 0 and 1, as 0.1 does, not {self.validation_share}.")
 
@@ -76,12 +79,17 @@ class GenerateTask:
         self.summary = Writer.summary
         self.train, self.validation = train, validation
         self.sampling = sampling or SamplingConfig()
-        self.context = model.config.context
+        self.window = config.window or model.config.context
+        if self.window > model.config.context:
+            raise UsageError(
+                f"window {self.window} is more than the model sees at once: {model.config.context} tokens."
+            )
         for ids, what in ((train, "training"), (validation, "validation")):
-            if len(ids) <= self.context:
+            if len(ids) <= self.window:
+                setting = "context" if config.window is None else "window"
                 raise DataError(
-                    f"the {what} text has {len(ids):,} tokens, too few for a context of {self.context}: it takes at "
-                    f"least {self.context + 1:,}. Give a longer text or a shorter --context."
+                    f"the {what} text has {len(ids):,} tokens, too few for a {setting} of {self.window}: it takes at "
+                    f"least {self.window + 1:,}. Give a longer text or a shorter --{setting}."
                 )
 
     def examples(self) -> str:
@@ -90,20 +98,20 @@ class GenerateTask:
         return f"{len(self.train):,} tokens, checksum {digest.hexdigest()[:12]}"
 
     def batches(self, plan: BatchPlan, epoch: int) -> WindowBatches:
-        starts = windows(len(self.train), context=self.context, seed=plan.seed, epoch=epoch)
-        rows = max(1, plan.max_tokens // self.context)
+        starts = windows(len(self.train), context=self.window, seed=plan.seed, epoch=epoch)
+        rows = max(1, plan.max_tokens // self.window)
         return WindowBatches(starts, rows, rank=plan.rank, world_size=plan.world_size)
 
     def size(self, index: int) -> tuple[int, int]:
-        return self.context, self.context
+        return self.window, self.window
 
     def loss(self, indices: Sequence[int]) -> Loss:
         found = self._loss(*self._windows(self.train, indices))
-        return Loss(found, found.detach(), len(indices) * self.context)
+        return Loss(found, found.detach(), len(indices) * self.window)
 
     def _windows(self, ids: Ids, starts: Sequence[int]) -> tuple[Tensor, Tensor]:
         """What is read and what comes next, both (rows, context)."""
-        rows = np.stack([ids[start : start + self.context + 1] for start in starts]).astype(np.int64)
+        rows = np.stack([ids[start : start + self.window + 1] for start in starts]).astype(np.int64)
         both = torch.from_numpy(rows).to(self.model.output_weight.device)
         return both[:, :-1], both[:, 1:]
 
@@ -119,8 +127,8 @@ class GenerateTask:
     @torch.no_grad()
     def text_loss(self, ids: Ids) -> float:
         """Mean cross-entropy of a text in windows that do not overlap, every position of them scored."""
-        starts = range(0, len(ids) - self.context, self.context)
-        rows = max(1, VALIDATION_TOKENS // self.context)
+        starts = range(0, len(ids) - self.window, self.window)
+        rows = max(1, VALIDATION_TOKENS // self.window)
         total = 0.0
         for first in range(0, len(starts), rows):
             part = starts[first : first + rows]
@@ -140,17 +148,17 @@ class GenerateTask:
         text = self.tokenizer.decode(self.validation[:SCORED].tolist())
         tokens_per_byte = min(len(self.validation), SCORED) / max(1, len(text.encode("utf-8")))
         scores = [
-            Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.context}"),
-            Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.context}"),
+            Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.window}"),
+            Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.window}"),
         ]
         return scores, self._samples()
 
     def _samples(self) -> list[Sample]:
         """How the model goes on from places in the validation text."""
-        writer, half = self.writer(), self.context // 2
-        places = [round(i * (len(self.validation) - self.context) / SAMPLES) for i in range(SAMPLES)]
+        writer, half = self.writer(), self.window // 2
+        places = [round(i * (len(self.validation) - self.window) / SAMPLES) for i in range(SAMPLES)]
         prompts = [self.tokenizer.decode(self.validation[p : p + half].tolist()) for p in places]
-        real = [self.tokenizer.decode(self.validation[p + half : p + self.context].tolist()) for p in places]
+        real = [self.tokenizer.decode(self.validation[p + half : p + self.window].tolist()) for p in places]
         written = writer(prompts, max_new_tokens=max(1, half), seed=0)
         return [Sample(p, r, w.text) for p, r, w in zip(prompts, real, written, strict=True)]
 

@@ -28,8 +28,8 @@ class Averager:
         if kind not in KINDS:
             raise unknown("averaging", kind, KINDS)
         self.kind, self.decay, self.tail, self.snapshots = kind, decay, tail, snapshots
-        self.names = [name for name, _ in model.named_parameters()]
-        self.live = [param.detach() for _, param in model.named_parameters()]
+        learning = {name: param.detach() for name, param in model.named_parameters() if param.requires_grad}
+        self.names, self.live = list(learning), list(learning.values())
         self.mean = [] if kind == "none" else [param.clone() for param in self.live]
         self.taken = 0
 

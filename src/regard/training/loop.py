@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from regard.checkpoint.folder import is_model_folder, load_into, own_tensors
+from regard.checkpoint.folder import is_model_folder, learned_tensors, load_into
 from regard.checkpoint.training_state import Checkpoint, last_good_checkpoint, write_checkpoint
 from regard.config import to_dict
 from regard.data.batches import BatchPlan
@@ -254,7 +254,7 @@ class Trainer:
         """Write a checkpoint from which the run goes on exactly."""
         if self.at.step in (0, self._saved_step):
             return
-        tensors = {f"model/{name}": tensor for name, tensor in own_tensors(self.task.model).items()}
+        tensors = {f"model/{name}": tensor for name, tensor in learned_tensors(self.task.model).items()}
         tensors |= {f"optimiser/{k}": v for k, v in state_tensors(self.optimisers, self.task.model).items()}
         tensors |= {f"average/{name}": tensor for name, tensor in self.averager.tensors().items()}
         state = {"position": to_dict(self.at), "identity": self.identity, "machine": self.machine}
@@ -274,7 +274,7 @@ class Trainer:
         for message in checkpoint.skipped:
             self.progress.say(message)
         self._check_settings(checkpoint)
-        load_into(self.task.model, _within(checkpoint, "model/"))
+        load_into(self.task.model, _within(checkpoint, "model/"), learned_only=True)
         load_state_tensors(self.optimisers, self.task.model, _within(checkpoint, "optimiser/"))
         self.at = Position(**checkpoint.state["position"])
         if self._other_budget(checkpoint) and self.fraction() < 1:

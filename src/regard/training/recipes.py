@@ -56,4 +56,19 @@ def writing_recipe(size: str) -> Recipe:
     return Recipe(model=shape, training=dict(label_smoothing=0.0, beta2=0.95, batch_tokens=4096))
 
 
+def fine_tuning_recipe(*, lora: bool) -> Recipe:
+    """The settings of a training that goes on from weights, whatever its task.
+
+    Learned weights are good already, and steps as long as those from random ones would undo that: AdamW at a twentieth
+    of the usual rate, and Muon, for those who ask for it, too. Adapters begin at zero and are few, so they may take
+    steps five times as long. A fine-tuning is often short; its warm-up is.
+    """
+    rate = 0.001 if lora else 0.0002
+    return Recipe(
+        training=dict(
+            optimiser="adamw", learning_rate=rate, matrix_learning_rate=0.001, warmup_steps=20, label_smoothing=0.0
+        )
+    )
+
+
 RECIPES = ("default", "paper")

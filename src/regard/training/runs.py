@@ -19,13 +19,14 @@ import torch
 
 from regard.checkpoint.atomic import is_edited_card
 from regard.checkpoint.card import Card, CardScore, model_card
-from regard.checkpoint.folder import CARD, own_tensors, write_model
+from regard.checkpoint.folder import CARD, write_model
 from regard.checkpoint.output import clear_output
 from regard.checkpoint.training_state import last_good_checkpoint
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError, unknown
 from regard.metrics.score import Score
 from regard.tasks.task import Sample, Task
+from regard.training.beginning import Beginning, Weights, whole
 from regard.training.choices import Choice, choose_device
 from regard.training.loop import BUDGET, InterruptedRunError, Position, Trainer
 from regard.training.memory import keep_freed_memory
@@ -34,6 +35,7 @@ from regard.training.report import write_report
 from regard.training.settings import TrainingConfig
 
 DEFAULT_MINUTES = 10.0
+BEGUN = "It went on from the weights of {}, where it is told what those were trained on."
 NOT_SET = ("vocab_size", "source_vocab_size", "architecture")  # follow from data and task
 
 R = TypeVar("R", covariant=True)
@@ -100,10 +102,12 @@ def carry_out(
     *,
     described: Mapping[str, Any],
     remarks: Sequence[str],
+    beginning: Beginning | None = None,
 ) -> Run[R]:
     """Train `task` in the folder `out`, which is held, and leave a model, its scores and a report there.
 
-    `described` are settings that no config holds, for the card; `remarks` are for whoever watches.
+    `described` are settings that no config holds, for the card; `remarks` are for whoever watches. `beginning` is
+    the folder that the task's model came from, if it came from one.
     """
     device = choose_device(options.device)
     task.model.to(device.value)
@@ -111,19 +115,23 @@ def carry_out(
     choices += [remark for remark in (*remarks, budget.remark) if remark]
     for line in (task.describe(), *choices):
         options.progress.say(line)
-    identity = {**task.settings(), "examples": task.examples()}
+    begun = beginning.settings() if beginning else {"from": None}
+    identity = {**task.settings(), "examples": task.examples(), **begun}
     trainer = Trainer(
         task, budget.config, out, save_every=options.save_every, progress=options.progress, identity=identity
     )
     if options.force:  # an earlier run goes only when nothing is left that could be wrong with this one
         clear_output(out)
     position = trainer.run(resume=options.resume)
+    weights = beginning.close(task.model, out) if beginning else whole(task.model)
+    if beginning:
+        described = {**described, **begun}
     try:
         # The model comes first: whatever happens to its scores, it is there.
-        _write_model(out, task, budget.config, (), described)
+        _write_model(out, task, weights, budget.config, (), described)
         options.progress.say(f"scoring it: {task.scored_on}")
         scores, samples = task.evaluate()
-        _write_model(out, task, budget.config, scores, described)
+        _write_model(out, task, weights, budget.config, scores, described)
         write_report(
             out,
             title=out.name,
@@ -168,6 +176,7 @@ def _settings(task: Task[Any], training: TrainingConfig, described: Mapping[str,
 def _write_model(
     folder: Path,
     task: Task[Any],
+    weights: Weights,
     training: TrainingConfig,
     scores: Sequence[Score],
     described: Mapping[str, Any],
@@ -176,7 +185,7 @@ def _write_model(
     usage = task.usage(folder)
     card = Card(
         title=folder.name,
-        summary=task.summary,
+        summary=task.summary + (f" {BEGUN.format(described['from'])}" if "from" in described else ""),
         task=task.name,
         num_parameters=sum(param.numel() for param in task.model.parameters()),
         data=tuple(task.data),
@@ -190,5 +199,5 @@ def _write_model(
     texts = dict(contents.texts)
     if not is_edited_card(folder, CARD):
         texts[CARD] = model_card(card)
-    config = {**contents.config, "training": {**described, **to_dict(training)}}
-    write_model(folder, config=config, tensors=own_tensors(task.model), texts=texts, force=True)
+    config = {**contents.config, **weights.config, "training": {**described, **to_dict(training)}}
+    write_model(folder, config=config, tensors=weights.tensors, texts=texts, weights=weights.file, force=True)

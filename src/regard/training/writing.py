@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.card import CardData
+from regard.checkpoint.folder import load_into, own_tensors
 from regard.checkpoint.output import output_folder
-from regard.config import from_dict, to_dict
+from regard.config import from_dict
 from regard.data.corpus import Corpus, Ids, corpus_ids, learned_tokenizer, split_ids
 from regard.data.world.stories import stories
 from regard.errors import UsageError, unknown
 from regard.generation.sampling import SamplingConfig
-from regard.models.gpt import PRESETS, GPTConfig
+from regard.models.gpt import GPT, PRESETS, GPTConfig
+from regard.nn.lora import LoRAConfig
+from regard.tasks.folders import load_writer
 from regard.tasks.generate import GenerateConfig, GenerateTask, Writer, make_gpt
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
-from regard.training.recipes import writing_recipe
+from regard.training.beginning import Beginning, find_folder, lora_settings, refuse_contradictions
+from regard.training.recipes import fine_tuning_recipe, writing_recipe
 from regard.training.runs import Budget, Run, RunOptions, carry_out, sort_settings
 from regard.training.settings import TrainingConfig
 
@@ -25,6 +31,8 @@ SIZES = tuple(PRESETS)
 WORLD = "the built-in world's stories"
 KINDS = {"char": "char", "bpe": "byte-bpe"}
 MOST_CHARACTERS = 1 << 16
+USUAL_SIZE = "small"
+MOST_AT_ONCE = 1024  # tokens of a window where nothing else was said: a model may see more than a batch can hold
 MOST_HELD_OUT = 2_000_000  # tokens
 
 
@@ -33,25 +41,42 @@ def train_writer(
     out: Path,
     *,
     validation: Sequence[Path] | None = None,
-    size: str = "small",
+    size: str | None = None,
+    from_: Path | str | None = None,
+    lora: bool = False,
     settings: Mapping[str, Any] | None = None,
     options: RunOptions | None = None,
 ) -> Run[Writer]:
-    """Train a language model on text from files, or on the built-in world's stories if no files are given."""
+    """Train a language model on text from files, or on the built-in world's stories if no files are given.
+
+    With `from_` a model goes on learning, whole or, with `lora`, in adapters; without it a new one of `size` begins.
+    """
     options = options or RunOptions()
-    if size not in SIZES:
+    if size is not None and size not in SIZES:
         raise unknown("size", size, SIZES)
-    parts = sort_settings(settings or {}, (GPTConfig, TrainingConfig, GenerateConfig, SamplingConfig))
-    bundle = writing_recipe(size)
-    budget = Budget.settle({**bundle.training, **parts[TrainingConfig]}, out, resume=options.resume)
+    parts = sort_settings(settings or {}, (GPTConfig, TrainingConfig, GenerateConfig, SamplingConfig, LoRAConfig))
+    adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
+    bundle = writing_recipe(size or USUAL_SIZE)
+    tuning = fine_tuning_recipe(lora=lora).training if from_ is not None else {}
+    budget = Budget.settle({**bundle.training, **tuning, **parts[TrainingConfig]}, out, resume=options.resume)
     config = from_dict(GenerateConfig, parts[GenerateConfig])
     sampling = from_dict(SamplingConfig, parts[SamplingConfig])
     if validation and not data:
         raise UsageError("--validation needs training files beside it; without files the built-in world is used.")
+    begun = None
+    if from_ is not None:
+        begun = _begin(str(from_), out, size=size, parts=parts, config=config)
+        config, sampling = begun.config, begun.sampling
     with output_folder(out, resume=options.resume, force=options.force):
-        tokenizer, train, held, names = _read(data, validation, config)
+        tokenizer, train, held, names = _read(data, validation, config, begun.tokenizer if begun else None)
+        if begun:
+            model, described = begun.model, {}
+            beginning = Beginning.of(str(from_), begun.folder, model, lora=adapters, seed=budget.config.seed)
+        else:
+            model = make_gpt(tokenizer, {**bundle.model, **parts[GPTConfig]}, seed=budget.config.seed)
+            beginning, described = None, {"size": size or USUAL_SIZE}
         task = GenerateTask(
-            model=make_gpt(tokenizer, {**bundle.model, **parts[GPTConfig]}, seed=budget.config.seed),
+            model=model,
             tokenizer=tokenizer,
             train=train,
             validation=held,
@@ -63,20 +88,67 @@ def train_writer(
             sampling=sampling,
         )
         remarks = [] if data else [f"data: {WORLD} (no files were given)"]
-        return carry_out(task, budget, out, options, described={"size": size}, remarks=remarks)
+        remarks += [beginning.remark(model)] if beginning else []
+        return carry_out(task, budget, out, options, described=described, remarks=remarks, beginning=beginning)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What a folder and the settings given beside it say together."""
+
+    folder: Path
+    model: GPT
+    tokenizer: Tokenizer
+    config: GenerateConfig
+    sampling: SamplingConfig
+
+
+def _begin(
+    name: str, out: Path, *, size: str | None, parts: Mapping[type, Mapping[str, Any]], config: GenerateConfig
+) -> _Begun:
+    """A model to go on with. Its shape and its tokenizer are settled; dropout and the window belong to the training."""
+    learned = {**({"size": size} if size else {}), **parts[GenerateConfig]}
+    for setting in ("size", "tokens", "pieces"):
+        if setting in learned:
+            raise UsageError(
+                f"--{setting} {learned[setting]} does not go with --from: the model in {name} has its size and its "
+                f"tokens already. Leave --{setting} away, or train a new model without --from."
+            )
+    folder = find_folder(name, out)
+    writer = load_writer(folder)
+    given, found = parts[GPTConfig], writer.model.config
+    refuse_contradictions(given, found, name=name, free=("dropout",), advice=_shorter(given, found))
+    model = writer.model
+    if given.get("dropout", found.dropout) != found.dropout:
+        model = GPT(dataclasses.replace(found, dropout=given["dropout"]))
+        load_into(model, own_tensors(writer.model))
+    return _Begun(
+        folder,
+        model,
+        writer.tokenizer,
+        dataclasses.replace(config, window=config.window or min(found.context, MOST_AT_ONCE)),
+        writer.config(dict(parts[SamplingConfig])),
+    )
+
+
+def _shorter(given: Mapping[str, Any], found: GPTConfig) -> str:
+    asked = given.get("context", found.context)
+    return f"To learn from shorter stretches of the text give --window {asked}." if asked < found.context else ""
 
 
 def _read(
-    data: Sequence[Path] | None, validation: Sequence[Path] | None, config: GenerateConfig
+    data: Sequence[Path] | None, validation: Sequence[Path] | None, config: GenerateConfig, known: Tokenizer | None
 ) -> tuple[Tokenizer, Ids, Ids, tuple[str, str]]:
-    """A tokenizer, ids to train on, ids to validate on, and what the two are called."""
+    """A tokenizer (the known one, if there is), ids to train on, ids to validate on, and what the two are called."""
     if not data:
         text = "\n\n".join(stories())
-        tokenizer = _learn(iter([text]), config)
+        tokenizer = known or _learn(iter([text]), config)
         train, held = _split(tokenizer.encode_array(text), config)
         return tokenizer, train, held, (WORLD, f"{WORLD}, the end")
     corpus = Corpus.find(data)
-    tokenizer = learned_tokenizer(corpus, to_dict(config), lambda texts: _learn(texts, config))
+    tokenizer = known or learned_tokenizer(
+        corpus, {"tokens": config.tokens, "pieces": config.pieces}, lambda texts: _learn(texts, config)
+    )
     ids = corpus_ids(corpus, tokenizer)
     if validation:
         checking = Corpus.find(validation)

@@ -1,0 +1,120 @@
+"""Going on from weights: what every fine-tuning has in common, whatever its task.
+
+A task reads its own kind of folder and says which settings it took from there. Here are the rest: where a folder is
+found, what contradicts it, adapters instead of the whole model, and what is written when the training is over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.checkpoint.adapters import BASE, BaseReference, weights_checksum
+from regard.checkpoint.folder import ADAPTER, WEIGHTS, own_tensors
+from regard.checkpoint.hub import model_folder
+from regard.config import from_dict, to_dict
+from regard.errors import UsageError
+from regard.nn.lora import LoRAConfig, adapter_tensors, add_adapters, merge
+from regard.tasks.folders import LORA, is_adapter_folder
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a training leaves of a model: the file, its tensors, and what config.json says of them."""
+
+    file: str
+    tensors: Mapping[str, Tensor]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The folder that a training goes on from, and whether the whole model learns or adapters beside it."""
+
+    name: str  # as it was given: a path or hf:owner/name
+    folder: Path
+    checksum: str  # of the weights that were in it
+    lora: LoRAConfig | None
+
+    @classmethod
+    def of(cls, name: str, folder: Path, model: nn.Module, *, lora: LoRAConfig | None, seed: int) -> Beginning:
+        """Begin with `model`, which was read from `folder`; with `lora` it gets adapters, and only these learn."""
+        if lora is not None and is_adapter_folder(folder):
+            raise UsageError(
+                f"--from {name} is an adapter itself, and --lora puts none on top of another. Write it out as a whole "
+                f"model with `regard export {name} --out …` and begin with that, or leave --lora away."
+            )
+        beginning = cls(name, folder, weights_checksum(own_tensors(model)), lora)
+        if lora is not None:
+            add_adapters(model, lora, seed=seed)
+        return beginning
+
+    def settings(self) -> dict[str, Any]:
+        """For the card, and for a resumed run, which must have the same."""
+        return {"from": self.name, "from_checksum": self.checksum, LORA: self.lora is not None, **_plain(self.lora)}
+
+    def remark(self, model: nn.Module) -> str:
+        """What learns, for whoever watches."""
+        learning = sum(param.numel() for param in model.parameters() if param.requires_grad)
+        what = "all weights learn" if self.lora is None else f"adapters learn, {learning:,} numbers"
+        return f"beginning: the weights of {self.name}; {what}"
+
+    def close(self, model: nn.Module, out: Path) -> Weights:
+        """What to write into `out`. Adapters are merged into the model, which is a plain one again."""
+        if self.lora is None:
+            return whole(model)
+        reference = BaseReference.seen_from(out, name=self.name, base=self.folder, checksum=self.checksum)
+        learned = adapter_tensors(model)
+        merge(model)
+        return Weights(ADAPTER, learned, {LORA: to_dict(self.lora), BASE: to_dict(reference)})
+
+
+def whole(model: nn.Module) -> Weights:
+    return Weights(WEIGHTS, own_tensors(model), {})
+
+
+def find_folder(name: str, out: Path) -> Path:
+    """The folder to go on from; one of the Hub's is fetched. It must not be the one that is written."""
+    folder = model_folder(name)
+    if out.exists() and folder.exists() and out.resolve() == folder.resolve():
+        raise UsageError(f"--from and --out are the same folder, {folder}: choose another --out.")
+    return folder
+
+
+def lora_settings(given: Mapping[str, Any], *, lora: bool, begins: bool) -> LoRAConfig | None:
+    """The adapters that were asked for; without --lora there is nothing to set on them."""
+    if lora and not begins:
+        raise UsageError("--lora learns beside weights that are there already: name their folder with --from.")
+    if given and not lora:
+        raise UsageError(f"{_flag(min(given))} is a setting of adapters: give --lora beside it.")
+    return from_dict(LoRAConfig, given) if lora else None
+
+
+def refuse_contradictions(
+    given: Mapping[str, Any], found: Any, *, name: str, free: Sequence[str] = (), advice: str = ""
+) -> None:
+    """Settings that a model was given must be those that it has, but for the `free` ones."""
+    fields = {field.name for field in dataclasses.fields(found)}.difference(free)
+    wrong = [
+        f"{_flag(key)} {value} (there: {getattr(found, key)})"
+        for key, value in given.items()
+        if key in fields and value != getattr(found, key)
+    ]
+    if wrong:
+        raise UsageError(
+            f"the model in {name} is what it is, and {' and '.join(wrong)} would be another: leave that away, or train "
+            f"a new model without --from.{advice and f' {advice}'}"
+        )
+
+
+def _flag(setting: str) -> str:
+    return "--" + setting.replace("_", "-")
+
+
+def _plain(lora: LoRAConfig | None) -> dict[str, Any]:
+    return to_dict(lora) if lora is not None else {}
