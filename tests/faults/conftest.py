@@ -20,6 +20,7 @@ NUMBERS = range(100, 400)
 SHAPE = {"size": "tiny", "width": 24, "heads": 2, "head-width": 12, "hidden": 48, "encoder-layers": 1}
 PACE = {"pieces": 300, "batch-tokens": 512, "log-every": 1, "warmup-steps": 10, "validations": 3}
 SMALL = {**SHAPE, "decoder-layers": 1, **PACE}
+WRITER = {"size": "tiny", "width": 24, "heads": 2, "head-width": 12, "hidden": 48, "layers": 2, "context": 32, **PACE}
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,27 @@ def pairs_file(rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFac
 def small() -> list[str]:
     """Flags of a training that takes about a hundredth of a second a step."""
     return [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
+
+
+@pytest.fixture(scope="session")
+def text_file(rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "text.txt"
+    path.write_text("".join(f"{source} is {target}.\n" for source, target in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_writer() -> list[str]:
+    """The same for a language model."""
+    return [word for name, value in WRITER.items() for word in (f"--{name}", str(value))]
+
+
+@pytest.fixture(scope="session")
+def base(text_file: Path, small_writer: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model to go on from."""
+    folder = tmp_path_factory.mktemp("base") / "base"
+    assert main(["train", "generate", str(text_file), "--out", str(folder), "--steps", "5", *small_writer]) == 0
+    return folder
 
 
 @pytest.fixture

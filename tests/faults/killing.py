@@ -22,7 +22,8 @@ from pathlib import Path
 import torch._dynamo  # noqa: F401  (torch's optimisers import it; this and the next ones are here for the forks)
 
 import regard.cli.flags
-import regard.training.runs  # noqa: F401
+import regard.training.translation
+import regard.training.writing  # noqa: F401
 from regard.checkpoint.training_state import last_good_checkpoint
 from regard.cli.main import main
 from regard.training.metrics_log import NAME as METRICS

@@ -90,3 +90,13 @@ def test_large_logits_do_not_overflow() -> None:
     smooth.backward()
     assert smooth.item() == pytest.approx(1e4)  # no loss on the first row, 2·10⁴ on the second
     assert hidden.grad is not None and hidden.grad.isfinite().all()
+
+
+def test_a_frozen_matrix_gets_no_gradient_and_the_hidden_states_get_theirs() -> None:
+    hidden, weight, bias, targets = inputs(7)
+    hidden.requires_grad_()
+    linear_cross_entropy(hidden, weight, targets, bias=bias, smoothing=0.1)[0].backward()
+    assert weight.grad is None
+    expected = hidden.detach().clone().requires_grad_()
+    F.cross_entropy(F.linear(expected, weight, bias), targets, label_smoothing=0.1).backward()
+    torch.testing.assert_close(hidden.grad, expected.grad)

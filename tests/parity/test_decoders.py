@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
 import regard
@@ -93,6 +94,48 @@ def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None
         assert torch.equal(back(IDS).logits, theirs(IDS).logits)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
     assert tokenizer(TEXT)["input_ids"] == TOKENIZER.encode(TEXT)
+
+
+def test_adapters_learned_beside_their_weights_are_merged_for_them(theirs: Any, folder: Path, tmp_path: Path) -> None:
+    """Fine-tuned here with LoRA, exported, and read there: the logits of W + α/r · BA, whichever matrices they join."""
+    more = tmp_path / "more.txt"
+    more.write_text(f"{TEXT}\n" * 30, encoding="utf-8")
+    flags = ["--lora-rank", "3", "--lora-on", "all", "--learning-rate", "0.05", "--warmup-steps", "1", "--steps", "4"]
+    training = ["train", "generate", str(more), "--from", str(folder), "--lora", *flags, "--batch-tokens", "128"]
+    assert main([*training, "--window", "13", "--out", str(tmp_path / "adapter")]) == 0
+    assert not (tmp_path / "adapter" / "model.safetensors").exists()
+    assert main(["export", str(tmp_path / "adapter"), "--out", str(tmp_path / "back")]) == 0
+    back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    assert type(back) is type(theirs)
+    writer = regard.load(tmp_path / "adapter")
+    with torch.no_grad():
+        before, found, expected = theirs(IDS).logits, back(IDS).logits, writer.model(IDS)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    assert (found - before).abs().max() > 0.01, "nothing was learned"
+    # By another road: their own value projection of the first layer has moved by the last rows of α/r · BA.
+    tensors = safetensors.torch.load_file(tmp_path / "adapter" / "adapter.safetensors")
+    name = "decoder.0.self_attention.query_key_value"
+    change = 16 / 3 * tensors[f"{name}.lora_b"] @ tensors[f"{name}.lora_a"]
+    if hasattr(back, "transformer"):  # GPT-2 joins the three as we do, and stores its matrices the other way round
+        now, then = (model.transformer.h[0].attn.c_attn.weight.T for model in (back, theirs))
+    else:
+        now, then = (model.model.layers[0].self_attn.v_proj.weight for model in (back, theirs))
+    torch.testing.assert_close(now - then, change[-len(now) :], atol=1e-5, rtol=0)
+
+
+def test_going_on_whole_from_shards_is_written_as_one_model(tmp_path: Path) -> None:
+    theirs = make("llama")
+    theirs.save_pretrained(tmp_path / "theirs", max_shard_size="20KB")
+    (tmp_path / "theirs" / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    more = tmp_path / "more.txt"
+    more.write_text(f"{TEXT}\n" * 30, encoding="utf-8")
+    settings = dict(window=13, steps=3, batch_tokens=128)
+    writer = regard.train("generate", more, from_=tmp_path / "theirs", out=tmp_path / "ours", **settings)
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        torch.testing.assert_close(back(IDS).logits, writer.model(IDS), atol=1e-4, rtol=0)
+        assert (back(IDS).logits - theirs(IDS).logits).abs().max() > 1e-3
 
 
 def test_rows_without_a_token_are_never_drawn(tmp_path: Path) -> None:

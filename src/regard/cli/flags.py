@@ -66,9 +66,7 @@ def _flag(owner: type, field: dataclasses.Field[Any], default: Any, *, hint: str
         metavar = _metavar(next((part for part in _members(kind) if part is not type(None)), kind))
     kind = kind | None if default is None else kind
     note = tyro.conf.arg(
-        name=field.name.rstrip("_").replace("_", "-")
-        if field.name.endswith("_")
-        else None,  # from_: a word of Python's
+        name=field.name[:-1] if field.name.endswith("_") else None,  # a word that Python keeps for itself: from_
         help=field_comments(owner).get(field.name, ""),
         metavar=metavar,
         help_behavior_hint=hint or _hint(default),

@@ -55,8 +55,12 @@ class Beginning:
         return beginning
 
     def settings(self) -> dict[str, Any]:
-        """For the card, and for a resumed run, which must have the same."""
-        return {"from": self.name, "from_checksum": self.checksum, LORA: self.lora is not None, **_plain(self.lora)}
+        """For the card."""
+        return {"from": self.name, LORA: self.lora is not None, **_plain(self.lora)}
+
+    def identity(self) -> dict[str, Any]:
+        """What a resumed run must have the same: the weights, wherever they lie now."""
+        return {**self.settings(), "from": f"weights with checksum {self.checksum[:16]}"}
 
     def remark(self, model: nn.Module) -> str:
         """What learns, for whoever watches."""

@@ -115,7 +115,7 @@ def carry_out(
     choices += [remark for remark in (*remarks, budget.remark) if remark]
     for line in (task.describe(), *choices):
         options.progress.say(line)
-    begun = beginning.settings() if beginning else {"from": None}
+    begun = beginning.identity() if beginning else {"from": None}
     identity = {**task.settings(), "examples": task.examples(), **begun}
     trainer = Trainer(
         task, budget.config, out, save_every=options.save_every, progress=options.progress, identity=identity
@@ -125,7 +125,7 @@ def carry_out(
     position = trainer.run(resume=options.resume)
     weights = beginning.close(task.model, out) if beginning else whole(task.model)
     if beginning:
-        described = {**described, **begun}
+        described = {**described, **beginning.settings()}
     try:
         # The model comes first: whatever happens to its scores, it is there.
         _write_model(out, task, weights, budget.config, (), described)

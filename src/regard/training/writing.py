@@ -122,13 +122,13 @@ def _begin(
     if given.get("dropout", found.dropout) != found.dropout:
         model = GPT(dataclasses.replace(found, dropout=given["dropout"]))
         load_into(model, own_tensors(writer.model))
-    return _Begun(
-        folder,
-        model,
-        writer.tokenizer,
-        dataclasses.replace(config, window=config.window or min(found.context, MOST_AT_ONCE)),
-        writer.config(dict(parts[SamplingConfig])),
+    config = dataclasses.replace(
+        config,
+        tokens="char" if writer.tokenizer.kind == "char" else "bpe",
+        pieces=writer.tokenizer.vocab_size,
+        window=config.window or min(found.context, MOST_AT_ONCE),
     )
+    return _Begun(folder, model, writer.tokenizer, config, writer.config(dict(parts[SamplingConfig])))
 
 
 def _shorter(given: Mapping[str, Any], found: GPTConfig) -> str:

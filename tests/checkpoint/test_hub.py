@@ -1,0 +1,70 @@
+"""Names of the Hugging Face Hub, without a network: a stand-in for its library says what it was asked for."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.checkpoint.hub import is_hub_name, kept_folder, model_folder
+from regard.errors import FolderError, UsageError
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    """What the library was asked for; it has owner/kept on its disk and reaches owner/far."""
+    calls: list[dict[str, Any]] = []
+
+    def snapshot_download(name: str, **options: Any) -> str:
+        calls.append({"name": name, **options})
+        if name == "owner/kept" or (name == "owner/far" and not options["local_files_only"]):
+            return str(tmp_path / name)
+        raise OSError("Repository Not Found for url.\nThe second line says more.")
+
+    stand_in = types.SimpleNamespace(snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", stand_in)
+    return calls
+
+
+def test_a_path_is_a_path(asked: list[Any]) -> None:
+    assert not is_hub_name("runs/hf")
+    assert model_folder("runs/hf") == Path("runs/hf")
+    assert asked == []
+
+
+def test_a_name_is_fetched_and_never_a_pickle(asked: list[Any], tmp_path: Path) -> None:
+    assert model_folder("hf:owner/far") == tmp_path / "owner" / "far"
+    (call,) = asked
+    assert call["name"] == "owner/far"
+    assert "*.safetensors" in call["allow_patterns"]
+    assert not any(pattern.endswith((".bin", "*")) for pattern in call["allow_patterns"])
+
+
+def test_what_was_fetched_is_found_without_the_network(asked: list[Any], tmp_path: Path) -> None:
+    assert kept_folder("hf:owner/kept") == tmp_path / "owner" / "kept"
+    assert kept_folder("hf:owner/far") is None
+    assert all(call["local_files_only"] for call in asked)
+
+
+def test_what_the_hub_does_not_have(asked: list[Any]) -> None:
+    with pytest.raises(
+        FolderError, match=r"^hf:owner/none cannot be fetched from the Hub: Repository Not Found for url"
+    ):
+        model_folder("hf:owner/none")
+
+
+@pytest.mark.parametrize("name", ["hf:", "hf:gpt2", "hf:a/b/c", "hf:a/ b"])
+def test_a_name_of_another_form_is_refused(name: str, asked: list[Any]) -> None:
+    with pytest.raises(UsageError, match="they are written hf:owner/name"):
+        model_folder(name)
+    assert asked == []
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # as if it were not installed
+    with pytest.raises(UsageError, match=r'takes the extra "hub": pip install "regard\[hub\]"'):
+        model_folder("hf:owner/name")
+    assert kept_folder("hf:owner/name") is None

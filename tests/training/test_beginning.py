@@ -1,0 +1,203 @@
+"""Going on from weights, whole or in adapters: what is kept, what is learned, what is written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard.checkpoint.folder import own_tensors, read_model
+from regard.checkpoint.training_state import last_good_checkpoint
+from regard.errors import FolderError, UsageError
+from regard.tasks.generate import Writer
+
+COUNTING = "one two three four five six seven eight nine ten.\n" * 120
+BACKWARDS = "ten nine eight seven six five four three two one.\n" * 120
+SHAPE: dict[str, Any] = dict(
+    size="tiny", layers=2, width=32, hidden=48, heads=2, head_width=16, context=24, tokens="char", validations=1
+)
+SHORT: dict[str, Any] = dict(steps=2, batch_tokens=240, validations=1)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    place = tmp_path_factory.mktemp("texts")
+    return write(place / "counting.txt", COUNTING), write(place / "backwards.txt", BACKWARDS)
+
+
+@pytest.fixture(scope="module")
+def base(texts: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that counts."""
+    folder = tmp_path_factory.mktemp("base") / "base"
+    regard.train("generate", texts[0], out=folder, steps=120, batch_tokens=480, warmup_steps=5, **SHAPE)
+    return folder
+
+
+def load(folder: Path) -> Writer:
+    found = regard.load(folder)
+    assert isinstance(found, Writer)
+    return found
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["whole", "lora"])
+def test_new_text_is_learned_and_the_old_is_not_destroyed(lora: bool, base: Path, texts: Any, tmp_path: Path) -> None:
+    """With the usual settings: the new loss falls, and the old text stays far likelier than to an untaught model."""
+    before = load(base)
+    after = regard.train("generate", texts[1], from_=base, lora=lora, out=tmp_path / "m", steps=60, batch_tokens=480)
+    assert isinstance(after, Writer)
+    new, old = BACKWARDS[:400], COUNTING[:400]
+    assert after.score(new).loss < before.score(new).loss - 0.3
+    untaught = float(torch.tensor(before.tokenizer.vocab_size).log())
+    assert after.score(old).loss < 0.7 * untaught
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["whole", "lora"])
+def test_what_was_trained_is_what_is_loaded_bit_for_bit(lora: bool, base: Path, texts: Any, tmp_path: Path) -> None:
+    made = regard.train("generate", texts[1], from_=base, lora=lora, out=tmp_path / "m", **SHORT)
+    loaded = load(tmp_path / "m")
+    mine, theirs = made.model.state_dict(), loaded.model.state_dict()
+    assert list(mine) == list(theirs) == list(load(base).model.state_dict())
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    assert not all(torch.equal(mine[name], tensor) for name, tensor in load(base).model.state_dict().items())
+    assert loaded.tokenizer.to_json() == load(base).tokenizer.to_json()
+    assert all(param.requires_grad for param in loaded.model.parameters())
+    assert loaded("one", seed=1).text == made("one", seed=1).text
+    card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    assert "It went on from the weights of" in card
+    assert regard.look(loaded, "one two").data
+
+
+def test_an_adapter_is_saved_apart_and_its_base_is_left_alone(base: Path, texts: Any, tmp_path: Path) -> None:
+    before = (base / "model.safetensors").read_bytes()
+    settings = dict(lora_rank=3, lora_alpha=5.0, lora_on="all")
+    made = regard.train("generate", texts[1], from_=base, lora=True, out=tmp_path / "m", **SHORT, **settings)
+    assert (base / "model.safetensors").read_bytes() == before
+    assert not (tmp_path / "m" / "model.safetensors").exists()
+    folder = read_model(tmp_path / "m")
+    assert folder.is_adapter
+    assert folder.config["lora"] == settings
+    plain = load(base).model.state_dict()
+    layer = "decoder.1.feed_forward.widen"
+    a, b = folder.tensors[f"{layer}.lora_a"], folder.tensors[f"{layer}.lora_b"]
+    assert a.shape == (3, 32)
+    expected = plain[f"{layer}.weight"].double() + 5 / 3 * torch.einsum("or,ri->oi", b.double(), a.double())
+    torch.testing.assert_close(made.model.state_dict()[f"{layer}.weight"], expected.float(), atol=1e-6, rtol=0)
+    assert torch.equal(made.model.embedding.weight, plain["embedding.weight"])
+    state = last_good_checkpoint(tmp_path / "m")
+    assert state is not None
+    assert {name.split("/")[0] for name in state.tensors} == {"model", "optimiser", "average"}
+    assert all(".lora_" in name for name in state.tensors), "a checkpoint holds what learns, and not the base"
+
+
+def test_an_adapter_moves_with_its_base_or_takes_one_along(base: Path, texts: Any, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    shutil.copytree(base, first / "base")
+    made = regard.train("generate", texts[1], from_=first / "base", lora=True, out=first / "m", **SHORT)
+    second = first.rename(tmp_path / "second")
+    assert load(second / "m").score("ten nine").loss == made.score("ten nine").loss
+    (second / "base").rename(second / "m" / "base")
+    assert load(second / "m").score("ten nine").loss == made.score("ten nine").loss
+    shutil.rmtree(second / "m" / "base")
+    with pytest.raises(FolderError, match="holds an adapter, and the weights that it belongs to") as error:
+        regard.load(second / "m")
+    assert str(second / "m" / "base") in str(error.value)
+
+
+def test_a_base_that_changed_is_not_taken_for_the_old_one(base: Path, texts: Any, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "base")
+    regard.train("generate", texts[1], from_=tmp_path / "base", lora=True, out=tmp_path / "m", **SHORT)
+    regard.train("generate", texts[0], out=tmp_path / "base", force=True, steps=1, **SHAPE)
+    with pytest.raises(FolderError, match="has other weights than it had when the adapter was trained"):
+        regard.load(tmp_path / "m")
+
+
+def test_an_adapter_for_an_adapter_is_refused(base: Path, texts: Any, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    regard.train("generate", texts[1], from_=base, lora=True, out=first, **SHORT)
+    with pytest.raises(UsageError, match="is an adapter itself"):
+        regard.train("generate", texts[0], from_=first, lora=True, out=tmp_path / "second", **SHORT)
+    whole = regard.train("generate", texts[0], from_=first, out=tmp_path / "third", **SHORT)
+    assert (tmp_path / "third" / "model.safetensors").exists()
+    assert torch.equal(load(tmp_path / "third").model.embedding.weight, whole.model.embedding.weight)
+    (first / "base").symlink_to(first, target_is_directory=True)
+    with pytest.raises(FolderError, match="which is an adapter itself and no whole model"):
+        regard.load(first)
+
+
+def test_settings_come_from_the_model_and_some_belong_to_the_training(base: Path, texts: Any, tmp_path: Path) -> None:
+    made = regard.train("generate", texts[1], from_=base, out=tmp_path / "m", width=32, window=7, dropout=0.1, **SHORT)
+    assert (made.model.config.context, made.model.config.dropout) == (24, 0.1)
+    config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
+    assert config["training"]["optimiser"] == "adamw"
+    assert config["training"]["from"] == str(base)
+    assert "size" not in config["training"]
+    card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    assert "| tokens | char |" in card
+    assert "| window | 7 |" in card
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(size="tiny"), "--size tiny does not go with --from"),
+        (dict(tokens="char"), "--tokens char does not go with --from"),
+        (dict(pieces=300), "--pieces 300 does not go with --from"),
+        (dict(width=64, layers=3), r"--width 64 \(there: 32\) and --layers 3 \(there: 2\) would be another"),
+        (dict(context=8), r"--context 8 \(there: 24\).*give --window 8"),
+        (dict(window=25), "window 25 is more than the model sees at once: 24 tokens"),
+        (dict(window=0), "window must be at least 1"),
+        (dict(lora_rank=4), "--lora-rank is a setting of adapters: give --lora beside it"),
+        (dict(lora=True, lora_rank=40), "lora_rank 40 is more than the 32 directions"),
+        (dict(lora=True, lora_on="attentoin"), "Did you mean 'attention'"),
+    ],
+    ids=str,
+)
+def test_what_contradicts_the_model_is_refused(
+    settings: dict[str, Any], message: str, base: Path, texts: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        regard.train("generate", texts[1], from_=base, out=tmp_path / "m", **SHORT, **settings)
+
+
+def test_lora_needs_weights_to_stand_beside(texts: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name their folder with --from"):
+        regard.train("generate", texts[1], lora=True, out=tmp_path / "m", **SHORT)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_folder_is_never_trained_into_itself(base: Path, texts: Any) -> None:
+    with pytest.raises(UsageError, match="--from and --out are the same folder"):
+        regard.train("generate", texts[1], from_=base, out=base, force=True, **SHORT)
+    assert load(base)
+
+
+def test_a_resumed_run_must_begin_where_it_began(base: Path, texts: Any, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    regard.train("generate", texts[1], from_=base, lora=True, out=out, **SHORT)
+    again: dict[str, Any] = dict(out=out, resume=True, **SHORT)
+    with pytest.raises(UsageError, match="from was"):
+        regard.train("generate", texts[1], **{**SHAPE, **again})
+    with pytest.raises(UsageError, match="lora was True, is False"):
+        regard.train("generate", texts[1], from_=base, **again)
+    with pytest.raises(UsageError, match="lora_rank was 8, is 4"):
+        regard.train("generate", texts[1], from_=base, lora=True, lora_rank=4, **again)
+    other = tmp_path / "other"
+    regard.train("generate", texts[0], out=other, steps=1, **SHAPE)
+    with pytest.raises(UsageError, match="from was 'weights with checksum"):
+        regard.train("generate", texts[1], from_=other, lora=True, **again)
+    moved = shutil.copytree(base, tmp_path / "moved")
+    same = regard.train("generate", texts[1], from_=moved, lora=True, **again)
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(own_tensors(same.model).values(), own_tensors(load(out).model).values(), strict=True)
+    )
