@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,11 @@ def test_adapters_learned_beside_their_weights_are_merged_for_them(theirs: Any, 
     else:
         now, then = (model.model.layers[0].self_attn.v_proj.weight for model in (back, theirs))
     torch.testing.assert_close(now - then, change[-len(now) :], atol=1e-5, rtol=0)
+    # The same weights in another format are the same base.
+    assert main(["import", str(folder), "--out", str(tmp_path / "adapter" / "base")]) == 0
+    shutil.rmtree(folder)
+    with torch.no_grad():
+        assert torch.equal(regard.load(tmp_path / "adapter").model(IDS), expected)
 
 
 def test_going_on_whole_from_shards_is_written_as_one_model(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,22 @@ def test_an_adapter_is_saved_apart_and_its_base_is_left_alone(base: Path, texts:
     assert all(".lora_" in name for name in state.tensors), "a checkpoint holds what learns, and not the base"
 
 
+def test_m162_one_base_several_adapters_saved_separately(base: Path, tmp_path: Path) -> None:
+    """Four texts, four small folders, one set of weights; each knows its own text better than the base does."""
+    words = ("one two three", "four five six", "seven eight nine", "ten nine eight")
+    before, size = load(base), (base / "model.safetensors").stat().st_size
+    own: list[float] = []
+    for number, text in enumerate(words):
+        data, out = write(tmp_path / f"{number}.txt", f"{text}.\n" * 80), tmp_path / f"adapter-{number}"
+        regard.train("generate", data, from_=base, lora=True, lora_rank=2, out=out, steps=12, batch_tokens=240)
+        assert (out / "adapter.safetensors").stat().st_size < size / 4
+        own.append(load(out).score(f"{text}.\n" * 3).loss)
+        assert own[-1] < before.score(f"{text}.\n" * 3).loss
+    adapters = [read_model(tmp_path / f"adapter-{number}") for number in range(4)]
+    assert len({folder.config["base"]["checksum"] for folder in adapters}) == 1
+    assert not any(torch.equal(a, b) for a, b in zip(*(one.tensors.values() for one in adapters[:2]), strict=True))
+
+
 def test_an_adapter_moves_with_its_base_or_takes_one_along(base: Path, texts: Any, tmp_path: Path) -> None:
     first = tmp_path / "first"
     shutil.copytree(base, first / "base")
@@ -111,6 +129,26 @@ def test_an_adapter_moves_with_its_base_or_takes_one_along(base: Path, texts: An
     with pytest.raises(FolderError, match="holds an adapter, and the weights that it belongs to") as error:
         regard.load(second / "m")
     assert str(second / "m" / "base") in str(error.value)
+
+
+def test_a_model_of_the_hub(base: Path, texts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetched for the training; to load the adapter afterwards the disk is enough."""
+    asked: list[bool] = []
+
+    def snapshot_download(name: str, *, local_files_only: bool, **_: Any) -> str:
+        assert name == "somebody/counts"
+        asked.append(local_files_only)
+        return str(base)
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(snapshot_download=snapshot_download))
+    made = regard.train("generate", texts[1], from_="hf:somebody/counts", lora=True, out=tmp_path / "m", **SHORT)
+    assert asked == [False]
+    assert load(tmp_path / "m").score("ten nine").loss == made.score("ten nine").loss
+    assert asked == [False, True]
+    assert str(base) not in (tmp_path / "m" / "config.json").read_text(encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(UsageError, match='takes the extra "hub"'):
+        regard.train("generate", texts[1], from_="hf:somebody/counts", out=tmp_path / "n", **SHORT)
 
 
 def test_a_base_that_changed_is_not_taken_for_the_old_one(base: Path, texts: Any, tmp_path: Path) -> None:

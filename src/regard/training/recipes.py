@@ -60,13 +60,13 @@ def fine_tuning_recipe(*, lora: bool) -> Recipe:
     """The settings of a training that goes on from weights, whatever its task.
 
     Learned weights are good already, and steps as long as those from random ones would undo that: AdamW at a twentieth
-    of the usual rate, and Muon, for those who ask for it, too. Adapters begin at zero and are few, so they may take
+    of the usual rate, or Muon, for those who ask for it, at a tenth. Adapters begin at zero and are few, so they may take
     steps five times as long. A fine-tuning is often short; its warm-up is.
     """
     rate = 0.001 if lora else 0.0002
     return Recipe(
         training=dict(
-            optimiser="adamw", learning_rate=rate, matrix_learning_rate=0.001, warmup_steps=20, label_smoothing=0.0
+            optimiser="adamw", learning_rate=rate, matrix_learning_rate=0.002, warmup_steps=20, label_smoothing=0.0
         )
     )
 
