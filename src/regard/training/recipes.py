@@ -60,8 +60,8 @@ def fine_tuning_recipe(*, lora: bool) -> Recipe:
     """The settings of a training that goes on from weights, whatever its task.
 
     Learned weights are good already, and steps as long as those from random ones would undo that: AdamW at a twentieth
-    of the usual rate, or Muon, for those who ask for it, at a tenth. Adapters begin at zero and are few, so they may take
-    steps five times as long. A fine-tuning is often short; its warm-up is.
+    of the usual rate, or Muon, for those who ask for it, at a tenth. Adapters begin at zero and are few, so they may
+    take steps five times as long. A fine-tuning is often short; its warm-up is, too.
     """
     rate = 0.001 if lora else 0.0002
     return Recipe(
