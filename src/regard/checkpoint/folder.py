@@ -188,7 +188,8 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
     """Copy `tensors` into a module; names and shapes must fit exactly, otherwise nothing is changed.
 
     Of tied weights the first name is expected, as `own_tensors` gives it. With `learned_only` frozen parameters are
-    not expected, and stay as they are.
+    not expected, and stay as they are. A module that was built on the `meta` device has no weights of its own yet: it
+    takes the tensors themselves, so that the memory never holds them twice.
     """
     expected = learned_tensors(module) if learned_only else own_tensors(module)
     wrong = []
@@ -216,7 +217,19 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
         )
     with torch.no_grad():
         for name in both:
-            expected[name].copy_(tensors[name])
+            if expected[name].is_meta:
+                _take(module, module.get_parameter(name), tensors[name])
+            else:
+                expected[name].copy_(tensors[name])
+
+
+def _take(module: torch.nn.Module, empty: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Put a tensor wherever the module uses this empty parameter."""
+    param = torch.nn.Parameter(tensor.to(empty.dtype).contiguous(), requires_grad=empty.requires_grad)
+    for part in module.modules():
+        for name, known in list(part.named_parameters(recurse=False, remove_duplicate=False)):
+            if known is empty:
+                setattr(part, name, param)
 
 
 def steadily(path: Path, read: Callable[[Path], R]) -> R:

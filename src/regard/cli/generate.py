@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -29,6 +30,7 @@ class Arguments:
     n: int = 1  # write so many texts
     seed: int | None = None  # the same seed gives the same text
     lookup: bool = False  # guess that a text repeats itself: the same text, sooner if it does
+    precision: Literal["fp32", "int8", "int4"] = "fp32"  # of the weights: fewer bits are read faster
     json: bool = False  # a JSON object a text, with its tokens and their log-probabilities
 
 
@@ -38,7 +40,7 @@ def main(verb: str, arguments: list[str]) -> int:
         raise UsageError(f"--n must be at least 1, not {asked.n}.")
     from regard.tasks.folders import load_writer
 
-    writer = load_writer(asked.model)
+    writer = load_writer(asked.model, asked.precision)
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     sampling = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
     sampling |= {"stop": asked.stop} if asked.stop else {}

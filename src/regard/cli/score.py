@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -18,6 +19,7 @@ class Arguments:
     model: tyro.conf.Positional[Path]  # a model folder
     file: tyro.conf.Positional[Path]  # a text file, plain or .gz
     per_token: bool = False  # print every token with its surprise in bits
+    precision: Literal["fp32", "int8", "int4"] = "fp32"  # of the weights: fewer bits are read faster
     json: bool = False  # print the scores as JSON
 
 
@@ -27,7 +29,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.folders import load_writer
 
     text = "".join(stretch.text for stretch in Corpus.find([asked.file]).stretches())
-    score = load_writer(asked.model).score(text)
+    score = load_writer(asked.model, asked.precision).score(text)
     surprise = [-value / 0.6931471805599453 for value in score.log_probs]
     if asked.json:
         found = {"perplexity": score.perplexity, "bits_per_byte": score.bits_per_byte, "loss": score.loss}

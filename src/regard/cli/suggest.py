@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -18,6 +19,7 @@ class Arguments:
     model: tyro.conf.Positional[Path]  # a model folder
     text: tyro.conf.Positional[str]  # the text so far
     n: int = 5  # how many words
+    precision: Literal["fp32", "int8", "int4"] = "fp32"  # of the weights: fewer bits are read faster
     json: bool = False  # print the words as JSON
 
 
@@ -25,7 +27,7 @@ def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard suggest")
     from regard.tasks.folders import load_writer
 
-    found = load_writer(asked.model).suggest(asked.text, asked.n)
+    found = load_writer(asked.model, asked.precision).suggest(asked.text, asked.n)
     if asked.json:
         answer_json([asdict(one) for one in found])
     else:

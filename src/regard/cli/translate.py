@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import tyro
 
@@ -35,6 +35,7 @@ class Arguments:
     max_new_tokens: int | None = None  # longest translation, in pieces
     n_best: int = 1  # print so many translations of each sentence, with their scores
     stream: bool = False  # write the (greedy) translation as it comes
+    precision: Literal["fp32", "int8", "int4"] = "fp32"  # of the weights: fewer bits take less memory
     json: bool = False  # a JSON object a line, with scores and pieces
 
 
@@ -42,7 +43,7 @@ def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard translate")
     from regard.tasks.folders import load_translator
 
-    translator = load_translator(asked.model)
+    translator = load_translator(asked.model, asked.precision)
     if asked.stream:
         if asked.json or asked.n_best != 1 or asked.beams not in (None, 1) or asked.length_penalty is not None:
             raise UsageError(

@@ -67,18 +67,22 @@ class TorchSeq2SeqDecoder:
     # Without gradients rather than in inference mode: a table of positions that grows here is used by training too.
     @torch.no_grad()
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        memory = self.read(ids, lengths)
+        self._caches = self._model.new_caches()
+        self._source_of = torch.arange(len(ids), device=ids.device)
+        start = torch.full((len(ids), 1), self._start_id, device=ids.device)
+        hidden = self._model.decode(start, memory, self._memory_keep, caches=self._caches)
+        return self._model.logits(hidden[:, -1])
+
+    def read(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """What the encoder makes of the sources, (B, S, D)."""
         model = self._model
         if model.training:
             raise UsageError("the model is in training mode, where dropout changes its answers: call model.eval().")
-        batch, longest = ids.shape
+        longest = ids.shape[1]
         keep = masks.everything() if bool((lengths == longest).all()) else masks.lengths(lengths)
-        memory = model.encode(ids, keep)
         self._memory_keep = keep.ready(1, longest, ids.device)
-        self._caches = model.new_caches()
-        self._source_of = torch.arange(batch, device=ids.device)
-        start = torch.full((batch, 1), self._start_id, device=ids.device)
-        hidden = model.decode(start, memory, self._memory_keep, caches=self._caches)
-        return model.logits(hidden[:, -1])
+        return model.encode(ids, keep)
 
     @torch.no_grad()
     def step(self, ids: Tensor) -> Tensor:
@@ -108,30 +112,35 @@ class TorchGPTDecoder:
     def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
         self._model = model
         self._vocab_size = vocab_size  # tokens that there are, where the weights have more rows than that
-        self._caches: list[BlockCache] = []
+        self.caches: list[BlockCache] = []
         self._padding: Tensor | None = None  # (rows,) where texts differ in length
 
     @property
     def max_new_tokens(self) -> int:
         """How many more tokens fit into the context."""
-        return self._model.config.context - (self._caches[0].self_attention.length if self._caches else 0)
+        return self._model.config.context - (self.caches[0].self_attention.length if self.caches else 0)
 
     @torch.no_grad()
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        hidden = self.read(ids, lengths)
+        return self._model.logits(hidden[:, -1])[:, : self._vocab_size]
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Hidden states of what is given, (B, T, D), each row ending with its newest; `caches` then hold the rest."""
         model = self._model
         if model.training:
             raise UsageError("the model is in training mode, where dropout changes its answers: call model.eval().")
         longest = ids.shape[1]
         if longest > model.config.context:
             raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context}.")
-        self._caches = model.new_caches()
+        self.caches = model.new_caches()
         self._padding = None
         if bool((lengths != longest).any()):
             self._padding = longest - lengths
             places = torch.arange(longest, device=ids.device) - self._padding[:, None]
             ids = ids.gather(1, places.clamp(min=0))  # what padding stands for is never looked at
-        hidden = model.decode(ids, caches=self._caches, padding=self._padding)
-        return model.logits(hidden[:, -1])[:, : self._vocab_size]
+        return model.decode(ids, caches=self.caches, padding=self._padding)
 
     @torch.no_grad()
     def step(self, ids: Tensor) -> Tensor:
@@ -140,18 +149,18 @@ class TorchGPTDecoder:
     @torch.no_grad()
     def extend(self, ids: Tensor) -> Tensor:
         """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, N)."""
-        if not self._caches:
+        if not self.caches:
             raise UsageError("step goes on from what prefill has read: call prefill first.")
-        hidden = self._model.decode(ids, caches=self._caches, padding=self._padding)
+        hidden = self._model.decode(ids, caches=self.caches, padding=self._padding)
         return self._model.logits(hidden)[..., : self._vocab_size]
 
     def rewind(self, count: int) -> None:
         """Forget the last `count` tokens of every row."""
-        for cache in self._caches:
+        for cache in self.caches:
             cache.self_attention.truncate(cache.self_attention.length - count)
 
     @torch.no_grad()
     def reorder(self, rows: Tensor) -> None:
         self._padding = None if self._padding is None else self._padding[rows]
-        for cache in self._caches:
+        for cache in self.caches:
             cache.self_attention.reorder(rows)

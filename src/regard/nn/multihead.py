@@ -110,13 +110,17 @@ class MultiHeadAttention(nn.Module):
             return self._normalised(q, (self.heads, 0)), *cache.read()
         if memory is None:
             raise UsageError("cross-attention needs a memory to look at, or a cache that holds one.")
+        k, v = self.read_memory(memory)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return self._normalised(q, (self.heads, 0)), k, v
+
+    def read_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys and values of what cross-attention looks at, (B, H, S, Dh) each."""
         if self.memory_tap is not None:
             memory = self.memory_tap(memory)
         k, v = self._split(self.key_value(memory)).chunk(2, dim=1)
-        q, k = self._normalised(q, (self.heads, 0)), self._normalised(k, (0, self.key_value_heads))
-        if cache is not None:
-            k, v = cache.append(k, v)
-        return q, k, v
+        return self._normalised(k, (0, self.key_value_heads)), v
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, H · Dh) → (B, H, T, Dh)."""

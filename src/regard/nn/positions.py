@@ -32,8 +32,9 @@ def sinusoids(length: int, width: int, *, layout: str = "interleaved", base: flo
     if width % 2:
         raise UsageError(f"sinusoidal positions need an even width, not {width}.")
     # Computed in float64, so that the last digits do not depend on who computes them.
-    pair = torch.arange(0, width, 2, dtype=torch.float64)
-    angle = torch.arange(length, dtype=torch.float64)[:, None] * base ** (-pair / width)
+    # On the CPU whatever the default device is: a model may be built empty, but not its tables.
+    pair = torch.arange(0, width, 2, dtype=torch.float64, device="cpu")
+    angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * base ** (-pair / width)
     waves = (angle.sin(), angle.cos())
     table = torch.cat(waves, dim=-1) if layout == "halves" else torch.stack(waves, dim=-1).flatten(1)
     return table.to(torch.get_default_dtype())
@@ -51,10 +52,14 @@ class Sinusoidal(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.shape[1]
-        if end > len(self.table):
-            longer = sinusoids(max(end, 2 * len(self.table)), x.shape[-1], layout=self.layout)
+        return x + self.first(end)[start:].to(x.dtype)
+
+    def first(self, length: int) -> Tensor:
+        """What is added at each of the first positions: (length, D)."""
+        if length > len(self.table):
+            longer = sinusoids(max(length, 2 * len(self.table)), self.table.shape[-1], layout=self.layout)
             self.table = longer.to(self.table)
-        return x + self.table[start:end].to(x.dtype)
+        return self.table[:length]
 
 
 class Learned(nn.Module):
@@ -108,12 +113,15 @@ class Rotary(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """x (B, H, T, Dh), the first token at position `start`."""
-        end = start + x.shape[2]
-        if end > len(self.cosine):
-            for name, table in self._tables(max(end, 2 * len(self.cosine)), x.shape[-1]).items():
-                setattr(self, name, table.to(self.cosine))
-        cosine, sine = self.cosine[start:end].to(x.dtype), self.sine[start:end].to(x.dtype)
+        cosine, sine = (table[start:].to(x.dtype) for table in self.first(start + x.shape[2]))
         return _Turn.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
+
+    def first(self, length: int) -> tuple[Tensor, Tensor]:
+        """The cosines (length, Dh) and sines (length, Dh / 2) of the first positions."""
+        if length > len(self.cosine):
+            for name, table in self._tables(max(length, 2 * len(self.cosine)), self.cosine.shape[-1]).items():
+                setattr(self, name, table.to(self.cosine))
+        return self.cosine[:length], self.sine[:length]
 
 
 def _turned(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:

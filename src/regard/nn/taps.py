@@ -271,6 +271,12 @@ def _watching(watcher: _Watcher) -> Iterator[None]:
         _watchers.set(tuple(other for other in _watchers.get() if other is not watcher))
 
 
+def is_watched(model: nn.Module) -> bool:
+    """Whether somebody captures, edits or observes this model now."""
+    taps = {module for module in model.modules() if isinstance(module, Tap | AttentionTap)}
+    return any(not taps.isdisjoint(watcher.addresses) for watcher in _watchers.get())
+
+
 SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_tap": "", "tap": ""}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.checkpoint.adapters import BASE, BaseReference, base_tensors
@@ -28,12 +29,13 @@ from regard.checkpoint.folder import (
     write_model,
 )
 from regard.config import from_dict, to_dict
-from regard.errors import FolderError, UsageError
+from regard.errors import FolderError, UsageError, unknown
 from regard.generation.sampling import SamplingConfig
 from regard.generation.search import SearchConfig
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn.lora import LoRAConfig, add_adapters, merge
+from regard.nn.packed import PRECISIONS, Precision, pack_weights
 from regard.tasks import generate, translate
 from regard.tasks.generate import Writer
 from regard.tasks.translate import (
@@ -50,8 +52,16 @@ LORA = "lora"  # what config.json calls the settings of an adapter
 FOREIGN = ("marian", *FORMATS)
 
 
-def load_folder(path: Path) -> Translator | Writer:
-    """The object that answers text, from a folder of regard's or of another tool."""
+def load_folder(path: Path, precision: Precision = "fp32") -> Translator | Writer:
+    """The object that answers text, from a folder of regard's or of another tool, its matrices in so many bits."""
+    if precision not in PRECISIONS:
+        raise unknown("precision", str(precision), PRECISIONS)
+    found = _load_folder(path)
+    pack_weights(found.model, precision)
+    return found
+
+
+def _load_folder(path: Path) -> Translator | Writer:
     config = read_config(path)
     if is_marian(config):
         return from_foreign(read_marian(path))
@@ -61,9 +71,9 @@ def load_folder(path: Path) -> Translator | Writer:
     return _load_translator(path) if task == translate.NAME else _load_writer(path)
 
 
-def load_translator(path: Path) -> Translator:
+def load_translator(path: Path, precision: Precision = "fp32") -> Translator:
     """A folder that must hold a translator."""
-    found = load_folder(path)
+    found = load_folder(path, precision)
     if not isinstance(found, Translator):
         raise UsageError(
             f"{path} holds a language model, which goes on with a text and knows no second language: use "
@@ -72,9 +82,9 @@ def load_translator(path: Path) -> Translator:
     return found
 
 
-def load_writer(path: Path) -> Writer:
+def load_writer(path: Path, precision: Precision = "fp32") -> Writer:
     """A folder that must hold a language model."""
-    found = load_folder(path)
+    found = load_folder(path, precision)
     if not isinstance(found, Writer):
         raise UsageError(
             f"{path} holds a translator, whose decoder writes only what an encoder has read in another language: use "
@@ -89,7 +99,8 @@ def _load_writer(path: Path) -> Writer:
         shape = from_dict(GPTConfig, folder.config["model"])
         sampling = from_dict(SamplingConfig, folder.config.get("sampling", {}))
         symbols = from_dict(Symbols, folder.config.get("symbols", to_dict(tokenizer.symbols)))
-    model = GPT(shape)
+    with torch.device("meta"):  # the weights come from the folder
+        model = GPT(shape)
     if folder.is_adapter:
         load_adapted(model, folder, read_base=lambda base: own_tensors(load_writer(base).model))
     else:
@@ -133,7 +144,8 @@ def _load_translator(path: Path) -> Translator:
     with _usable(path):
         shape = from_dict(TransformerConfig, config["model"])
         search = from_dict(SearchConfig, config.get("search", {}))
-    model = Transformer(shape)
+    with torch.device("meta"):
+        model = Transformer(shape)
     load_into(model, folder.tensors)
     check_fit(model, vocabularies)
     return Translator(
@@ -223,13 +235,15 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
 
 
 def writer_from_foreign(foreign: ForeignWriter) -> Writer:
-    model = GPT(foreign.config)
+    with torch.device("meta"):
+        model = GPT(foreign.config)
     load_into(model, foreign.tensors)
     return Writer(model, foreign.tokenizer, sampling=SamplingConfig(**foreign.sampling))
 
 
 def from_foreign(foreign: ForeignTranslator) -> Translator:
-    model = Transformer(foreign.config)
+    with torch.device("meta"):
+        model = Transformer(foreign.config)
     load_into(model, foreign.tensors)
     known = ("beams", "length_penalty", "max_new_tokens")
     search = {name: foreign.generation[name] for name in known if foreign.generation.get(name) is not None}

@@ -25,14 +25,15 @@ from regard.config import from_dict, to_dict
 from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids, WindowBatches, windows
 from regard.errors import DataError, UsageError
-from regard.generation.decoder import TorchGPTDecoder
+from regard.generation.backend import gpt_decoder
 from regard.generation.sampling import SamplingConfig
 from regard.generation.streaming import StoppingStream
 from regard.generation.suggesting import Suggestion, suggest
-from regard.generation.writing import Written, write
+from regard.generation.writing import GuessingDecoder, Written, write
 from regard.metrics.score import Score
 from regard.models.gpt import GPT, GPTConfig
 from regard.nn.loss import linear_cross_entropy
+from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.tokenizer import Tokenizer
@@ -175,7 +176,7 @@ class GenerateTask:
 
     def describe(self) -> str:
         config = self.model.config
-        parameters = sum(param.numel() for param in self.model.parameters())
+        parameters = count_weights(self.model)
         return (
             f"model: {parameters / 1e6:.2f} M parameters, {config.layers} layers, width {config.width}, context "
             f"{config.context}, {self.tokenizer.vocab_size:,} tokens; data: {len(self.train):,} training and "
@@ -380,12 +381,12 @@ class Writer:
     def end_id(self) -> int:
         return self.tokenizer.end_id
 
-    def _decoder(self) -> TorchGPTDecoder:
-        return TorchGPTDecoder(self.model, vocab_size=self.tokenizer.vocab_size)
+    def _decoder(self, steps: int = 1) -> GuessingDecoder:
+        return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps)
 
     def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Iterator[Written]:
         return write(
-            self._decoder(),
+            self._decoder(config.max_new_tokens),
             [self.prompt_ids(prompt) for prompt in prompts],
             config=config,
             context=self.model.config.context,
@@ -395,7 +396,7 @@ class Writer:
         )
 
     def __repr__(self) -> str:
-        parameters, config = sum(param.numel() for param in self.model.parameters()), self.model.config
+        parameters, config = count_weights(self.model), self.model.config
         return (
             f"Writer({parameters / 1e6:.1f} M parameters, {config.layers} layers, width {config.width}, "
             f"{self.tokenizer.vocab_size:,} tokens, context {config.context})"

@@ -23,7 +23,7 @@ from regard.config import from_dict, to_dict
 from regard.data.batches import BatchPlan, token_batches
 from regard.data.pairs import Pair
 from regard.errors import DataError, FolderError, UsageError
-from regard.generation.decoder import TorchSeq2SeqDecoder
+from regard.generation.backend import translation_decoder
 from regard.generation.search import Hypothesis, SearchConfig, beam_search, stream
 from regard.generation.streaming import pieces
 from regard.metrics.score import Score
@@ -32,6 +32,7 @@ from regard.models.transformer import Transformer, TransformerConfig
 from regard.nn import masks
 from regard.nn.dropout import generator
 from regard.nn.loss import linear_cross_entropy
+from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.piece_dropout import PieceDropout
@@ -270,7 +271,7 @@ class TranslateTask:
 
     def describe(self) -> str:
         config = self.model.config
-        parameters = sum(param.numel() for param in self.model.parameters())
+        parameters = count_weights(self.model)
         return (
             f"model: {parameters / 1e6:.2f} M parameters, {config.encoder_layers}+{config.decoder_layers} layers, "
             f"width {config.width}, {self.vocabularies.target.vocab_size:,} pieces; "
@@ -343,10 +344,11 @@ class Translator:
         for blank in set(range(len(ids))) - set(rows):
             found[blank] = Translation("", 0.0, (), ())  # nothing to translate
         batches = token_batches([len(ids[i]) for i in rows], max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False)
+        steps = sum(max(len(ids[rows[i]]) for i in batch) for batch in batches)  # a target is about as long
         for batch in batches:
             chosen = [rows[i] for i in batch]
             source, lengths = self._tensors([ids[i] for i in chosen])
-            decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
+            decoder = translation_decoder(self.model, start_id=self.start_id, steps=steps)
             results = beam_search(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=search)
             for i, hypotheses in zip(chosen, results, strict=True):
                 best, *others = [self._translation(hypothesis) for hypothesis in hypotheses]
@@ -360,7 +362,7 @@ class Translator:
         if len(ids) == 1:  # nothing to translate
             return
         source, lengths = self._tensors([ids])
-        decoder = TorchSeq2SeqDecoder(self.model, start_id=self.start_id)
+        decoder = translation_decoder(self.model, start_id=self.start_id, steps=len(ids))
         chosen = stream(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=config)
         yield from pieces(self.vocabularies.target.decode, (id_ for id_, _ in chosen))
 
@@ -437,7 +439,7 @@ class Translator:
         )
 
     def __repr__(self) -> str:
-        parameters = sum(param.numel() for param in self.model.parameters())
+        parameters = count_weights(self.model)
         config = self.model.config
         return (
             f"Translator({parameters / 1e6:.1f} M parameters, {config.encoder_layers}+{config.decoder_layers} layers, "

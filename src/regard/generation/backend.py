@@ -1,0 +1,114 @@
+"""Which decoder writes: the compiled one, or torch.
+
+The compiled kernels serve on CPUs; torch serves everywhere, and wherever somebody looks into the model while it
+writes. Loading the kernels takes about a second, and compiling them for a new machine several, so `auto` takes them
+when the work is worth it. `REGARD_BACKEND` may name one for a whole process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+import threading
+from functools import cache
+from typing import Literal, cast, get_args
+
+from regard.errors import UsageError, unknown
+from regard.generation.decoder import Decoder, TorchGPTDecoder, TorchSeq2SeqDecoder
+from regard.generation.writing import GuessingDecoder
+from regard.models.gpt import GPT
+from regard.models.transformer import Transformer
+from regard.nn.packed import Packed
+from regard.nn.taps import is_watched
+
+Backend = Literal["auto", "kernels", "torch"]
+BACKENDS = get_args(Backend)
+VARIABLE = "REGARD_BACKEND"
+
+# Rough costs, in seconds, of what `auto` weighs up: torch spends so much on a block, whatever its size.
+LOADING = 1.5
+TORCH_BLOCK = 0.4e-3
+PATIENCE = 1.5  # seconds of compiling before it is said that this happens
+
+log = logging.getLogger("regard")
+
+
+def gpt_decoder(
+    model: GPT, *, vocab_size: int | None = None, steps: int = 1, backend: Backend = "auto"
+) -> GuessingDecoder:
+    """A decoder for a language model that is to write about `steps` tokens."""
+    if _kernels_serve(model, model.config.layers * steps, backend):
+        from regard.generation.fast import FastGPTDecoder
+
+        return FastGPTDecoder(model, vocab_size=vocab_size)
+    return TorchGPTDecoder(model, vocab_size=vocab_size)
+
+
+def translation_decoder(model: Transformer, *, start_id: int, steps: int = 1, backend: Backend = "auto") -> Decoder:
+    """A decoder for a translator that is to write about `steps` pieces, one after another."""
+    if _kernels_serve(model, 2 * model.config.decoder_layers * steps, backend):
+        from regard.generation.fast import FastSeq2SeqDecoder
+
+        return FastSeq2SeqDecoder(model, start_id=start_id)
+    return TorchSeq2SeqDecoder(model, start_id=start_id)
+
+
+def _kernels_serve(model: GPT | Transformer, blocks: int, backend: Backend) -> bool:
+    backend = _asked(backend)
+    if backend == "torch" or is_watched(model):
+        return False
+    reason = obstacle(model)
+    if reason is not None:
+        if backend == "kernels":
+            raise UsageError(f"the compiled kernels cannot serve here: {reason}.")
+        return False
+    loaded = "regard.generation.kernels" in sys.modules
+    packed = isinstance(model.output_weight, Packed)  # torch would unpack every matrix for every token
+    if not (backend == "kernels" or loaded or packed or blocks * TORCH_BLOCK > LOADING):
+        return False
+    why = trouble()
+    if why is None:
+        return True
+    if backend == "kernels":
+        raise UsageError(f"the compiled kernels cannot serve here: {why}.")
+    return False
+
+
+def _asked(backend: Backend) -> Backend:
+    found = os.environ.get(VARIABLE, backend) if backend == "auto" else backend
+    if found not in BACKENDS:
+        raise unknown("backend", found, BACKENDS)
+    return cast(Backend, found)
+
+
+def obstacle(model: GPT | Transformer) -> str | None:
+    """Why this model cannot be served by the kernels, if it cannot."""
+    if importlib.util.find_spec("numba") is None:
+        return "numba is not installed"
+    weight = model.output_weight
+    if weight.device.type != "cpu":
+        return f"the model is on {weight.device.type}, and they run on a CPU"
+    kinds = {str(param.dtype).removeprefix("torch.") for param in model.parameters()}
+    if kinds - {"float32"}:
+        return f"the weights are {', '.join(sorted(kinds))}, and they take float32"
+    return None
+
+
+@cache
+def trouble() -> str | None:
+    """Load the kernels, compiling them if this machine has not seen them; why that failed, if it did."""
+    said = threading.Timer(PATIENCE, lambda: log.warning("compiling the kernels for this machine, once …"))
+    said.start()
+    try:
+        from regard.generation.fast import warm_up
+
+        warm_up()
+    except Exception as error:  # whatever numba or LLVM find wrong with a machine, torch still writes
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        log.warning("the compiled kernels do not run on this machine (%s): torch serves, more slowly", reason)
+        return reason
+    finally:
+        said.cancel()
+    return None

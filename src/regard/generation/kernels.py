@@ -1,0 +1,541 @@
+"""The step of a decoder, compiled: every operation over a few slots, shared among threads.
+
+Writing one token is bound by reading the weights, so what counts is to read them once, in order, with all cores, and
+to spend nothing in between. A step is a program: a table of operations (see `program`), each a row of numbers, which
+`run` goes through in compiled code. Every thread runs the whole program and takes its share of each operation; where
+one operation needs all of what another made, the threads meet at a barrier.
+
+A slot is one new token: the newest of a text, of a beam, or one of several that are tried at once. Weights are read
+once for all slots. Nothing here allocates, and nothing knows what a model is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import carray, njit
+
+from regard.generation.intrinsics import HAS_AVX2, count_up, dot_int4_avx2, float_of, look, pause, pointer, yield_core
+
+# The columns of a program. Addresses are those of arrays that the decoder keeps alive; 0 stands for "none".
+(
+    OPERATION,
+    SOURCE,  # columns of `state` that are read …
+    TARGET,  # … and written
+    WEIGHT,
+    SCALE,
+    BIAS,
+    ROWS,
+    COLUMNS,
+    PRECISION,
+    NORM,
+    GAIN,
+    SHIFT,
+    EPSILON,  # a column of numbers that are not whole: epsilons and factors lie in `constants`
+    ACTIVATION,
+    ADDED,  # 1: added to the target instead of written over it
+    HEADS,
+    GROUPS,  # key-value heads
+    WIDTH,  # of a head
+    LAYER,
+    ROTARY,
+    CROSS_KEYS,
+    CROSS_VALUES,
+    FACTOR,
+    POSITIONS,
+) = range(24)
+FIELDS = 24
+
+EMBED, LINEAR, ATTEND, CROSS_ATTEND, NORMALISE = range(5)
+FP32, INT8, INT4 = range(3)
+NO_NORM, LAYER_NORM, RMS_NORM = range(3)
+IDENTITY, RELU, GELU, GELU_TANH, SILU, RELU2, SWIGLU = range(7)
+
+LINE = 16  # floats of a cache line
+GROUP = 32  # weights of a row that share a scale in 4 bits
+_SPINS = 2_000  # looks at the barrier before the core is offered to others
+
+
+# Small parts --------------------------------------------------------------------------------------------------
+
+_fast = njit(fastmath=True, nogil=True, cache=True, error_model="numpy", boundscheck=False)
+
+
+@_fast
+def _exp(x):
+    """e^x to the last digit or two, in steps that compile to vector instructions."""
+    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
+    whole = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    rest = x - whole * np.float32(0.693359375) + whole * np.float32(2.12194440e-4)
+    power = np.float32(1.9875691500e-4)
+    power = power * rest + np.float32(1.3981999507e-3)
+    power = power * rest + np.float32(8.3334519073e-3)
+    power = power * rest + np.float32(4.1665795894e-2)
+    power = power * rest + np.float32(1.6666665459e-1)
+    power = power * rest + np.float32(5.0000001201e-1)
+    power = power * rest * rest + rest + np.float32(1.0)
+    return power * float_of((np.int32(whole) + np.int32(127)) << np.int32(23))
+
+
+@_fast
+def _meet(barrier, size):
+    """Wait until all threads have come here."""
+    if size > 1:
+        ticket = count_up(barrier)
+        goal = (ticket // size + 1) * size
+        spins = 0
+        while look(barrier) < goal:
+            pause()
+            spins += 1
+            if spins > _SPINS:
+                yield_core()
+
+
+@_fast
+def _normalise(x, out, kind, gain, shift, epsilon):
+    n = len(x)
+    mean = np.float32(0.0)
+    if kind == LAYER_NORM:
+        for i in range(n):
+            mean += x[i]
+        mean /= np.float32(n)
+    square = np.float32(0.0)
+    for i in range(n):
+        square += (x[i] - mean) * (x[i] - mean)
+    factor = np.float32(1.0) / np.sqrt(square / np.float32(n) + epsilon)
+    for i in range(n):
+        out[i] = (x[i] - mean) * factor
+    if gain:
+        gains = carray(pointer(gain), n, np.float32)
+        for i in range(n):
+            out[i] *= gains[i]
+    if shift:
+        shifts = carray(pointer(shift), n, np.float32)
+        for i in range(n):
+            out[i] += shifts[i]
+
+
+@_fast
+def _bend(x, kind):
+    """The activation, over a whole vector: a loop for each kind, so that each compiles to vector instructions."""
+    zero, half, one = np.float32(0.0), np.float32(0.5), np.float32(1.0)
+    if kind == RELU:
+        for i in range(len(x)):
+            x[i] = max(x[i], zero)
+    elif kind == RELU2:
+        for i in range(len(x)):
+            y = max(x[i], zero)
+            x[i] = y * y
+    elif kind == GELU_TANH:
+        for i in range(len(x)):
+            v = x[i]
+            inner = np.float32(1.5957691216) * (v + np.float32(0.044715) * v * v * v)  # tanh by e^2x
+            x[i] = v - v / (_exp(inner) + one)
+    elif kind == GELU:
+        for i in range(len(x)):
+            x[i] = half * x[i] * (one + np.float32(math.erf(x[i] * np.float32(0.70710678))))
+    elif kind == SILU:
+        for i in range(len(x)):
+            x[i] = x[i] / (one + _exp(-x[i]))
+
+
+# Products of a matrix and the slots' vectors ------------------------------------------------------------------
+
+
+@_fast
+def _groups(columns):
+    """Of 32 weights each; an even number, since they lie in pairs."""
+    return (columns + 2 * GROUP - 1) // (2 * GROUP) * 2
+
+
+@_fast
+def _encode(x, codes, scales, corrections):
+    """Numbers of 8 bits for each group of 32, what stands for 1 in it, and what its weights' counting from 0 adds."""
+    for group in range(len(scales)):
+        start = group * GROUP
+        largest = np.float32(1e-20)
+        for i in range(GROUP):
+            largest = max(largest, abs(x[start + i]))
+        factor = np.float32(127.0) / largest
+        scales[group] = largest / np.float32(127.0)
+        total = np.int32(0)
+        for i in range(GROUP):
+            code = np.int32(np.rint(x[start + i] * factor))
+            codes[start + i] = np.int8(code)
+            total += code
+        corrections[group] = np.float32(-8 * total) * scales[group]
+
+
+@_fast
+def _dot(row, x):
+    total = np.float32(0.0)
+    for j in range(len(row)):
+        total += np.float32(row[j]) * x[j]
+    return total
+
+
+@_fast
+def _dot4(row, a, b, c, d):
+    """One row with four slots: it is read and widened once."""
+    w, x, y, z = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+    for j in range(len(row)):
+        weight = np.float32(row[j])
+        w += weight * a[j]
+        x += weight * b[j]
+        y += weight * c[j]
+        z += weight * d[j]
+    return w, x, y, z
+
+
+@_fast
+def _dot_int4_plain(weights, scales, codes, code_scales, corrections):
+    """The same as `dot_int4_avx2` on any machine."""
+    total = np.float32(0.0)
+    for group in range(len(scales)):
+        inner = np.int32(0)
+        for i in range(GROUP):
+            byte = np.int32(weights[group // 2 * GROUP + i])
+            half = byte >> 4 if group % 2 else byte & 15
+            inner += half * np.int32(codes[group * GROUP + i])
+        scale = float_of(np.int32(scales[group]) << np.int32(16))
+        total += scale * (np.float32(inner) * code_scales[group] + corrections[group])
+    return total
+
+
+@_fast
+def _dot_int4(weights, scales, codes, code_scales, corrections, groups):
+    """By addresses: slices would cost more than the sums."""
+    if HAS_AVX2:
+        return dot_int4_avx2(weights, scales, codes, code_scales, corrections, groups)
+    return _dot_int4_plain(
+        carray(pointer(weights), groups * 16, np.uint8),
+        carray(pointer(scales), groups, np.uint16),
+        carray(pointer(codes), groups * GROUP, np.int8),
+        carray(pointer(code_scales), groups, np.float32),
+        carray(pointer(corrections), groups, np.float32),
+    )
+
+
+STORE, ADD, MULTIPLY = range(3)
+
+
+@_fast
+def _put(state, slot, place, value, mode):
+    if mode == STORE:
+        state[slot, place] = value
+    elif mode == ADD:
+        state[slot, place] += value
+    else:
+        state[slot, place] *= value
+
+
+@_fast
+def _some_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, corrections):
+    """Rows `first + shift` … of the matrix times every slot's vector, to `first` … of the target."""
+    slots, target, columns = len(state), op[TARGET], op[COLUMNS]
+    groups, wide = _groups(columns), code_scales.shape[1]
+    codes_at, scales_at, shifts_at = codes.ctypes.data, code_scales.ctypes.data, corrections.ctypes.data
+    has_bias, has_scale = op[BIAS] != 0, op[PRECISION] == INT8
+    biases = carray(pointer(op[BIAS]), op[ROWS], np.float32)
+    scales = carray(pointer(op[SCALE]), op[ROWS], np.float32)
+    for place in range(first, last):
+        row = place + shift
+        bias = biases[row] if has_bias else np.float32(0.0)
+        scale = scales[row] if has_scale else np.float32(1.0)
+        slot = 0
+        if op[PRECISION] == INT4:
+            weights, scale_row = op[WEIGHT] + row * groups * 16, op[SCALE] + row * groups * 2
+            while slot < slots:
+                at_codes, at_scales = slot * wide * GROUP, slot * wide * 4
+                found = _dot_int4(
+                    weights, scale_row, codes_at + at_codes, scales_at + at_scales, shifts_at + at_scales, groups
+                )
+                _put(state, slot, target + place, found + bias, mode)
+                slot += 1
+        elif op[PRECISION] == INT8:
+            bytes_ = carray(pointer(op[WEIGHT] + row * columns), columns, np.int8)
+            while slot + 4 <= slots:
+                a, b, c, d = _dot4(bytes_, inputs[slot], inputs[slot + 1], inputs[slot + 2], inputs[slot + 3])
+                _put(state, slot, target + place, a * scale + bias, mode)
+                _put(state, slot + 1, target + place, b * scale + bias, mode)
+                _put(state, slot + 2, target + place, c * scale + bias, mode)
+                _put(state, slot + 3, target + place, d * scale + bias, mode)
+                slot += 4
+            while slot < slots:
+                _put(state, slot, target + place, _dot(bytes_, inputs[slot]) * scale + bias, mode)
+                slot += 1
+        else:
+            floats = carray(pointer(op[WEIGHT] + row * columns * 4), columns, np.float32)
+            while slot + 4 <= slots:
+                a, b, c, d = _dot4(floats, inputs[slot], inputs[slot + 1], inputs[slot + 2], inputs[slot + 3])
+                _put(state, slot, target + place, a + bias, mode)
+                _put(state, slot + 1, target + place, b + bias, mode)
+                _put(state, slot + 2, target + place, c + bias, mode)
+                _put(state, slot + 3, target + place, d + bias, mode)
+                slot += 4
+            while slot < slots:
+                _put(state, slot, target + place, _dot(floats, inputs[slot]) + bias, mode)
+                slot += 1
+
+
+@_fast
+def _share(rows, rank, size):
+    """Where a thread's rows begin: at a whole cache line, so that vectors are cut alike for any number of threads."""
+    return rows if rank == size else rows * rank // size // LINE * LINE
+
+
+@_fast
+def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, constants):
+    """Norm, product, activation. Each thread prepares the inputs for itself, which is quicker than waiting for them."""
+    columns, source, target = op[COLUMNS], op[SOURCE], op[TARGET]
+    groups = _groups(columns)
+    for slot in range(len(state)):
+        x = state[slot, source : source + columns]
+        if op[NORM]:
+            _normalise(x, inputs[slot, :columns], op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
+        else:
+            inputs[slot, :columns] = x
+        if op[PRECISION] == INT4:
+            inputs[slot, columns : groups * GROUP] = np.float32(0.0)
+            _encode(inputs[slot], codes[slot], code_scales[slot, :groups], corrections[slot, :groups])
+    gated = op[ACTIVATION] == SWIGLU
+    rows = op[ROWS] // 2 if gated else op[ROWS]
+    first, last = _share(rows, rank, size), _share(rows, rank + 1, size)
+    _some_rows(op, first, last, 0, ADD if op[ADDED] else STORE, state, inputs, codes, code_scales, corrections)
+    if op[ACTIVATION]:
+        for slot in range(len(state)):
+            _bend(state[slot, target + first : target + last], SILU if gated else op[ACTIVATION])
+    if gated:
+        _some_rows(op, first, last, rows, MULTIPLY, state, inputs, codes, code_scales, corrections)
+
+
+# Attention ----------------------------------------------------------------------------------------------------
+
+
+@_fast
+def _prepare(op, x, position, gain, out, constants):
+    """A query or key of one head: normalised and turned, where the model does that."""
+    width = op[WIDTH]
+    if op[NORM]:
+        _normalise(x, out, RMS_NORM, gain, 0, constants[op[EPSILON]])
+    else:
+        out[:width] = x
+    if op[ROTARY]:
+        half = width // 2
+        cosine = carray(pointer(op[ROTARY] + position * width * 4), width, np.float32)
+        sine = carray(pointer(op[POSITIONS] + position * half * 4), half, np.float32)
+        for i in range(half):
+            a, b = out[i], out[i + half]
+            out[i] = a * cosine[i] - b * sine[i]
+            out[i + half] = b * cosine[i] + a * sine[i]
+
+
+@_fast
+def _keep(x, at, address, scale_address, width):
+    """Store a key or value at place `at` of a cache, as it is or in 8 bits."""
+    if scale_address:
+        largest = np.float32(1e-20)
+        for i in range(width):
+            largest = max(largest, abs(x[i]))
+        scales = carray(pointer(scale_address + at * 4), 1, np.float32)
+        scales[0] = largest / np.float32(127.0)
+        factor = np.float32(127.0) / largest
+        bytes_ = carray(pointer(address + at * width), width, np.int8)
+        for i in range(width):
+            bytes_[i] = np.int8(np.rint(x[i] * factor))
+    else:
+        floats = carray(pointer(address + at * width * 4), width, np.float32)
+        for i in range(width):
+            floats[i] = x[i]
+
+
+@_fast
+def _score(q, at, address, scale_address, width):
+    if scale_address:
+        scale = carray(pointer(scale_address + at * 4), 1, np.float32)[0]
+        return scale * _dot(carray(pointer(address + at * width), width, np.int8), q)
+    return _dot(carray(pointer(address + at * width * 4), width, np.float32), q)
+
+
+@_fast
+def _blend(out, weight, at, address, scale_address, width):
+    """Add a value, so much of it."""
+    if scale_address:
+        weight *= carray(pointer(scale_address + at * 4), 1, np.float32)[0]
+        bytes_ = carray(pointer(address + at * width), width, np.int8)
+        for i in range(width):
+            out[i] += weight * np.float32(bytes_[i])
+    else:
+        floats = carray(pointer(address + at * width * 4), width, np.float32)
+        for i in range(width):
+            out[i] += weight * floats[i]
+
+
+@_fast
+def _soften(scores):
+    """Softmax in place."""
+    largest = scores[0]
+    for t in range(1, len(scores)):
+        largest = max(largest, scores[t])
+    total = np.float32(0.0)
+    for t in range(len(scores)):
+        scores[t] = _exp(scores[t] - largest)
+        total += scores[t]
+    one_over = np.float32(1.0) / total
+    for t in range(len(scores)):
+        scores[t] *= one_over
+
+
+@_fast
+def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, positions, turns, history, constants):
+    """Self-attention: the new keys and values join the cache, then every slot looks back over its own text."""
+    heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
+    shared = heads // groups
+    keys, values = caches[op[LAYER], 0], caches[op[LAYER], 1]
+    key_scales, value_scales = caches[op[LAYER], 2], caches[op[LAYER], 3]
+    prepared, scores = buffers[:width], buffers[width:]
+    slots, source = len(state), op[SOURCE]
+    factor = np.float32(1.0) / np.sqrt(np.float32(width))
+    gain_of_keys = op[GAIN] + width * 4 if op[GAIN] else 0
+    for group in range(groups * rank // size, groups * (rank + 1) // size):
+        for slot in range(slots):
+            at = (lines[slot] * groups + group) * capacity + positions[slot]
+            k = source + (heads + group) * width
+            v = k + groups * width
+            _prepare(op, state[slot, k : k + width], turns[slot], gain_of_keys, prepared, constants)
+            _keep(prepared, at, keys, key_scales, width)
+            _keep(state[slot, v : v + width], at, values, value_scales, width)
+        for slot in range(slots):
+            length = positions[slot] + 1
+            past = history[rows[slot]]
+            for head in range(group * shared, (group + 1) * shared):
+                q = source + head * width
+                _prepare(op, state[slot, q : q + width], turns[slot], op[GAIN], prepared, constants)
+                for t in range(length):
+                    at = (past[t] * groups + group) * capacity + t
+                    scores[t] = _score(prepared, at, keys, key_scales, width) * factor
+                _soften(scores[:length])
+                out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
+                out[:] = np.float32(0.0)
+                for t in range(length):
+                    at = (past[t] * groups + group) * capacity + t
+                    _blend(out, scores[t], at, values, value_scales, width)
+
+
+@_fast
+def _cross_attend(op, rank, size, state, buffers, source_of, lengths, longest, constants):
+    """Cross-attention over what the encoder made of the source that a slot's row belongs to."""
+    heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
+    shared = heads // groups
+    prepared, scores = buffers[:width], buffers[width:]
+    factor = np.float32(1.0) / np.sqrt(np.float32(width))
+    units = len(state) * heads
+    for unit in range(units * rank // size, units * (rank + 1) // size):
+        slot, head = unit // heads, unit % heads
+        group, source = head // shared, source_of[slot]
+        q = op[SOURCE] + head * width
+        _prepare(op, state[slot, q : q + width], 0, op[GAIN], prepared, constants)
+        start = (source * groups + group) * longest
+        for t in range(lengths[source]):
+            scores[t] = _score(prepared, start + t, op[CROSS_KEYS], 0, width) * factor
+        _soften(scores[: lengths[source]])
+        out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
+        out[:] = np.float32(0.0)
+        for t in range(lengths[source]):
+            _blend(out, scores[t], start + t, op[CROSS_VALUES], 0, width)
+
+
+# The rest -----------------------------------------------------------------------------------------------------
+
+
+@_fast
+def _embed(op, rank, size, state, ids, positions, constants):
+    columns, target = op[COLUMNS], op[TARGET]
+    for slot in range(rank, len(state), size):
+        x, id_ = state[slot, target : target + columns], ids[slot]
+        if op[PRECISION] == INT8:
+            scale = carray(pointer(op[SCALE]), op[ROWS], np.float32)[id_]
+            bytes_ = carray(pointer(op[WEIGHT] + id_ * columns), columns, np.int8)
+            for i in range(columns):
+                x[i] = np.float32(bytes_[i]) * scale
+        elif op[PRECISION] == INT4:
+            groups = _groups(columns)
+            halves = carray(pointer(op[WEIGHT] + id_ * groups * 16), groups * 16, np.uint8)
+            scales = carray(pointer(op[SCALE] + id_ * groups * 2), groups, np.uint16)
+            for i in range(columns):
+                group = i // GROUP
+                byte = np.int32(halves[group // 2 * GROUP + i % GROUP])
+                code = byte >> 4 if group % 2 else byte & 15
+                x[i] = np.float32(code - 8) * float_of(np.int32(scales[group]) << np.int32(16))
+        else:
+            floats = carray(pointer(op[WEIGHT] + id_ * columns * 4), columns, np.float32)
+            for i in range(columns):
+                x[i] = floats[i]
+        factor = constants[op[FACTOR]]
+        for i in range(columns):
+            x[i] *= factor
+        if op[POSITIONS]:
+            place = carray(pointer(op[POSITIONS] + positions[slot] * columns * 4), columns, np.float32)
+            for i in range(columns):
+                x[i] += place[i]
+        if op[NORM]:
+            _normalise(x, x, op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
+
+
+@_fast
+def run(
+    rank,
+    size,
+    program,
+    state,
+    inputs,
+    codes,
+    code_scales,
+    corrections,
+    buffers,
+    caches,
+    capacity,
+    ids,
+    rows,
+    lines,
+    positions,
+    turns,
+    history,
+    source_of,
+    source_lengths,
+    longest,
+    constants,
+    barrier,
+):
+    """All operations of one step, the share of thread `rank` of `size`."""
+    meeting = barrier.ctypes.data
+    for number in range(len(program)):
+        op = program[number]
+        if op[OPERATION] == LINEAR:
+            _linear(op, rank, size, state, inputs[rank], codes[rank], code_scales[rank], corrections[rank], constants)
+        elif op[OPERATION] == ATTEND:
+            _attend(
+                op,
+                rank,
+                size,
+                state,
+                buffers[rank],
+                caches,
+                capacity,
+                rows,
+                lines,
+                positions,
+                turns,
+                history,
+                constants,
+            )
+        elif op[OPERATION] == CROSS_ATTEND:
+            _cross_attend(op, rank, size, state, buffers[rank], source_of, source_lengths, longest, constants)
+        elif op[OPERATION] == EMBED:
+            _embed(op, rank, size, state, ids, positions, constants)
+        else:
+            for slot in range(rank, len(state), size):
+                x = state[slot, op[SOURCE] : op[SOURCE] + op[COLUMNS]]
+                _normalise(x, x, op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
+        _meet(meeting, size)

@@ -1,0 +1,247 @@
+"""A decoder's step as a program: a table with one row for each operation, which `kernels.run` goes through.
+
+This file reads models and writes tables; it computes nothing. An operation names columns of the slots' state, where
+vectors lie side by side, and the addresses of weights, which the program keeps alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from regard.generation import kernels as k
+from regard.models.gpt import GPT
+from regard.models.transformer import Transformer
+from regard.nn.blocks import Block, Residual
+from regard.nn.multihead import MultiHeadAttention
+from regard.nn.norms import LayerNorm, RMSNorm
+from regard.nn.packed import Packed
+from regard.nn.positions import Learned, Sinusoidal
+
+PRECISIONS = {"int8": k.INT8, "int4": k.INT4}
+ACTIVATIONS = {
+    "relu": k.RELU,
+    "gelu": k.GELU,
+    "gelu-tanh": k.GELU_TANH,
+    "silu": k.SILU,
+    "relu2": k.RELU2,
+    "swiglu": k.SWIGLU,
+}
+
+
+Matrix = Tensor | Packed
+Numbers = dict[int, int]  # columns of an operation and what stands there
+
+
+@dataclass
+class Program:
+    """Operations, and how much room they need."""
+
+    width: int  # of the vector of a token
+    capacity: int  # positions that there are
+    operations: list[Numbers] = field(default_factory=list)
+    constants: list[float] = field(default_factory=list)
+    kept: list[Tensor] = field(default_factory=list)  # whose addresses are in use
+    places: dict[str, int] = field(default_factory=dict)  # where a part of the state begins
+    state_width: int = 0
+    widest: int = 0  # what a matrix takes in at most
+    vocab_size: int = 0
+    caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: key-value heads, head width
+    cross_attentions: list[int] = field(default_factory=list)  # which operations are that
+    weight_bytes: int = 0  # read for each step
+
+    def table(self) -> npt.NDArray[np.int64]:
+        out = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64)
+        for row, operation in zip(out, self.operations, strict=True):
+            for column, value in operation.items():
+                row[column] = value
+        return out
+
+    # Parts -----------------------------------------------------------------------------------------------------
+
+    def place(self, name: str, width: int) -> int:
+        """The columns of the state that bear this name; made on first use."""
+        if name not in self.places:
+            self.places[name] = self.state_width
+            self.state_width += -(-width // 16) * 16  # whole cache lines
+        return self.places[name]
+
+    def address(self, tensor: Tensor | None) -> int:
+        if tensor is None:
+            return 0
+        tensor = tensor.detach().contiguous()
+        self.kept.append(tensor)
+        return tensor.data_ptr()
+
+    def constant(self, value: float) -> int:
+        self.constants.append(value)
+        return len(self.constants) - 1
+
+    def matrix(self, weight: Matrix) -> Numbers:
+        rows, columns = weight.shape
+        self.widest = max(self.widest, columns)
+        shape = {k.ROWS: rows, k.COLUMNS: columns}
+        if not isinstance(weight, Packed):
+            return {**shape, k.PRECISION: k.FP32, k.WEIGHT: self.address(weight)}
+        codes, scales = self.address(weight.codes), self.address(weight.scales)
+        return {**shape, k.PRECISION: PRECISIONS[weight.precision], k.WEIGHT: codes, k.SCALE: scales}
+
+    def norm(self, module: nn.Module) -> Numbers:
+        if isinstance(module, LayerNorm):
+            kind, shift = k.LAYER_NORM, module.shift
+        elif isinstance(module, RMSNorm):
+            kind, shift = k.RMS_NORM, None
+        else:
+            return {}
+        return {
+            k.NORM: kind,
+            k.GAIN: self.address(module.scale),
+            k.SHIFT: self.address(shift),
+            k.EPSILON: self.constant(module.epsilon),
+        }
+
+    # Operations ------------------------------------------------------------------------------------------------
+
+    def embed(self, weight: Matrix, *, factor: float = 1.0, positions: Tensor | None, norm: nn.Module) -> None:
+        self.operations.append(
+            {
+                k.OPERATION: k.EMBED,
+                **self.matrix(weight),
+                **self.norm(norm),
+                k.TARGET: self.place("x", self.width),
+                k.FACTOR: self.constant(factor),
+                k.POSITIONS: self.address(positions),
+            }
+        )
+
+    def linear(
+        self,
+        module: nn.Linear,
+        source: str,
+        target: str,
+        *,
+        norm: Numbers | None = None,
+        activation: int = k.IDENTITY,
+        added: bool = False,
+    ) -> None:
+        """A product. It may take a norm along before it and an activation after it, and add to what is there."""
+        rows, columns = module.weight.shape
+        self.operations.append(
+            {
+                k.OPERATION: k.LINEAR,
+                **self.matrix(module.weight),
+                **(norm or {}),
+                k.BIAS: self.address(module.bias),
+                k.SOURCE: self.place(source, columns),
+                k.TARGET: self.place(target, rows // 2 if activation == k.SWIGLU else rows),
+                k.ACTIVATION: activation,
+                k.ADDED: int(added),
+            }
+        )
+        self.weight_bytes += module.weight.nbytes
+
+    def output(self, weight: Matrix, *, norm: nn.Module, bias: Tensor | None = None) -> None:
+        rows, columns = weight.shape
+        self.operations.append(
+            {
+                k.OPERATION: k.LINEAR,
+                **self.matrix(weight),
+                **self.norm(norm),
+                k.BIAS: self.address(bias),
+                k.SOURCE: self.place("x", columns),
+                k.TARGET: self.place("logits", rows),
+            }
+        )
+        self.vocab_size = rows
+        self.weight_bytes += weight.nbytes
+
+    def attend(self, attention: MultiHeadAttention, source: str, target: str) -> None:
+        operation = {
+            k.HEADS: attention.heads,
+            k.GROUPS: attention.key_value_heads,
+            k.WIDTH: attention.head_width,
+            k.SOURCE: self.places[source],
+            k.TARGET: self.place(target, attention.heads * attention.head_width),
+        }
+        if attention.norm is not None:
+            operation[k.NORM] = k.RMS_NORM
+            operation[k.EPSILON] = self.constant(attention.norm.epsilon)
+            operation[k.GAIN] = self.address(attention.gains)
+        if attention.rotary is not None:
+            cosine, sine = attention.rotary.first(self.capacity)
+            operation[k.ROTARY], operation[k.POSITIONS] = self.address(cosine), self.address(sine)
+        if attention.cross:
+            operation[k.OPERATION] = k.CROSS_ATTEND
+            self.cross_attentions.append(len(self.operations))
+        else:
+            operation |= {k.OPERATION: k.ATTEND, k.LAYER: len(self.caches)}
+            self.caches.append((attention.key_value_heads, attention.head_width))
+        self.operations.append(operation)
+
+    def block(self, block: nn.Module) -> None:
+        assert isinstance(block, Block)
+        attention, feed_forward, cross = block.self_attention, block.feed_forward, block.cross_attention
+        self.linear(attention.query_key_value, "x", "joint", norm=self.before(block.self_residual))
+        self.attend(attention, "joint", "heads")
+        self.linear(attention.output, "heads", "x", added=True)
+        self.after(block.self_residual)
+        if cross is not None and block.cross_residual is not None:
+            self.linear(cross.query, "x", "query", norm=self.before(block.cross_residual))
+            self.attend(cross, "query", "heads")
+            self.linear(cross.output, "heads", "x", added=True)
+            self.after(block.cross_residual)
+        activation = ACTIVATIONS[feed_forward.activation]
+        norm = self.before(block.feed_forward_residual)
+        self.linear(feed_forward.widen, "x", "hidden", norm=norm, activation=activation)
+        self.linear(feed_forward.narrow, "hidden", "x", added=True)
+        self.after(block.feed_forward_residual)
+
+    def before(self, residual: Residual) -> Numbers:
+        """The norm that a sublayer's first product takes along: x + f(norm(x))."""
+        return self.norm(residual.norm) if residual.placement == "pre" else {}
+
+    def after(self, residual: Residual) -> None:
+        """The norm of a sum: norm(x + f(x))."""
+        if residual.placement == "post":
+            where = {k.SOURCE: self.places["x"], k.COLUMNS: self.width}
+            self.operations.append({k.OPERATION: k.NORMALISE, **self.norm(residual.norm), **where})
+
+
+def gpt_program(model: GPT) -> Program:
+    config = model.config
+    program = Program(width=config.width, capacity=config.context)
+    learned = model.embedding.positions.weight if isinstance(model.embedding.positions, Learned) else None
+    program.embed(model.embedding.weight, positions=learned, norm=model.embedding.norm)
+    for block in model.decoder:
+        program.block(block)
+    program.output(model.output_weight, norm=model.norm)
+    return program
+
+
+def translation_program(model: Transformer, capacity: int) -> Program:
+    """The decoder of an encoder-decoder, for targets of up to `capacity` symbols."""
+    program, embedding = Program(width=model.config.width, capacity=capacity), model.target_embedding
+    program.embed(
+        embedding.weight, factor=embedding.factor, positions=_table(embedding.positions, capacity), norm=embedding.norm
+    )
+    for block in model.decoder:
+        program.block(block)
+    program.output(model.output_weight, bias=model.output_bias, norm=model.decoder_norm)
+    return program
+
+
+def head_program(model: GPT) -> Program:
+    """The output alone, from hidden states that have passed the last norm."""
+    program = Program(width=model.config.width, capacity=0)
+    program.output(model.output_weight, norm=nn.Identity())
+    return program
+
+
+def _table(positions: nn.Module, capacity: int) -> Tensor | None:
+    """What is added for each position, if anything is."""
+    if isinstance(positions, Learned):
+        return positions.weight
+    return positions.first(capacity) if isinstance(positions, Sinusoidal) else None

@@ -1,0 +1,118 @@
+"""Matrices in fewer bits, for reading: 8 bits with a scale for each row, or 4 bits with a scale for each 32 weights.
+
+A `Packed` matrix stands where a weight stood and answers to `F.linear` and `F.embedding` as the weight would, so a
+packed model still reads, scores and shows its attention; it cannot learn. Products unpack into fp32, which costs
+little beside many rows and much beside one: writing token by token is the business of `regard.generation.fast`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import UsageError
+
+Precision = Literal["fp32", "int8", "int4"]
+PRECISIONS = get_args(Precision)
+GROUP = 32  # weights that share a scale in 4 bits
+LARGEST = {"int8": 127, "int4": 7}
+
+
+class Packed:
+    """A matrix (rows, columns) in 8 or 4 bits.
+
+    | precision | codes | scales |
+    |---|---|---|
+    | int8 | (rows, columns), -127 … 127 | (rows,) fp32 |
+    | int4 | (rows, groups · 16), two weights from 0 to 15 a byte, 8 meaning 0 | (rows, groups) bfloat16 |
+
+    Groups lie in pairs: the low halves of 32 bytes are the first group of a pair, the high halves the second.
+    """
+
+    def __init__(self, codes: Tensor, scales: Tensor, shape: tuple[int, int], precision: Precision) -> None:
+        self.codes, self.scales, self.shape, self.precision = codes, scales, torch.Size(shape), precision
+
+    @property
+    def device(self) -> torch.device:
+        return self.codes.device
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self.scales.nbytes
+
+    def unpack(self, rows: Tensor | slice = slice(None)) -> Tensor:
+        """The weights of some rows as fp32, (rows, columns)."""
+        codes, scales = self.codes[rows], self.scales[rows]
+        if self.precision == "int8":
+            return codes * scales[..., None]
+        groups = scales.shape[-1]
+        pairs = codes.view(*codes.shape[:-1], groups // 2, 1, GROUP)
+        both = torch.cat((pairs & 15, pairs >> 4), dim=-2).to(torch.float32).sub_(8)
+        return both.flatten(-3, -2).mul_(scales[..., None].float()).flatten(-2)[..., : self.shape[1]]
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function is F.linear:
+            x, weight, *bias = args
+            return F.linear(x, weight.unpack(), *bias, **(kwargs or {}))
+        if function is F.embedding:
+            ids, weight = args[:2]
+            return weight.unpack(ids.flatten()).view(*ids.shape, -1)
+        return NotImplemented
+
+
+def pack(weight: Tensor, precision: Precision) -> Packed:
+    """The nearest matrix in so many bits."""
+    rows, columns = weight.shape
+    if precision == "int8":
+        scales = weight.abs().amax(dim=1).clamp_(min=1e-20) / LARGEST["int8"]
+        return Packed((weight / scales[:, None]).round_().to(torch.int8), scales, (rows, columns), precision)
+    if precision != "int4":
+        raise UsageError(f"precision must be int8 or int4 to pack by, not {precision!r}.")
+    grouped = F.pad(weight, (0, -columns % (2 * GROUP))).view(rows, -1, GROUP)
+    # The weight of largest size gets code 0, which is -8: so all sixteen codes are used, and its sign is the scale's.
+    extreme = grouped.gather(2, grouped.abs().argmax(dim=2, keepdim=True))
+    scales = (extreme / -8).to(torch.bfloat16)
+    plain = scales.float()
+    codes = torch.where(plain != 0, grouped / plain, 0.0).add_(8).round_().clamp_(0, 15).to(torch.uint8)
+    low, high = codes.view(rows, -1, 2, GROUP).unbind(dim=2)
+    return Packed((low | high << 4).flatten(1), scales.squeeze(2), (rows, columns), precision)
+
+
+@torch.no_grad()
+def pack_weights(model: nn.Module, precision: Precision) -> None:
+    """Pack every matrix of a model, in place. Vectors, and tables of positions, stay as they are.
+
+    A matrix that two modules share is packed once, and each is let go as soon as it is packed, so that the memory
+    never holds both models.
+    """
+    if precision == "fp32":
+        return
+    done: dict[int, Packed] = {}
+    for module in model.modules():
+        if isinstance(module, nn.Linear) or hasattr(module, "positions") or module is model:
+            for name, param in list(module.named_parameters(recurse=False)):
+                if param.dim() == 2:
+                    if id(param) not in done:
+                        done[id(param)] = pack(param.detach(), precision)
+                    delattr(module, name)
+                    setattr(module, name, done[id(param)])
+    for param in model.parameters():
+        param.requires_grad_(False)
+
+
+def count_weights(model: nn.Module) -> int:
+    """How many numbers a model has learned, packed or not; what is shared counts once."""
+    values = [value for module in model.modules() for value in vars(module).values()]
+    packed = {id(value): value.shape.numel() for value in values if isinstance(value, Packed)}
+    return sum(param.numel() for param in model.parameters()) + sum(packed.values())

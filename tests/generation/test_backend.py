@@ -1,0 +1,119 @@
+"""Which decoder writes, and what is said when the compiled one cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from regard.errors import UsageError
+from regard.generation import backend
+from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
+from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
+from regard.models.gpt import GPT, GPTConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.nn.packed import pack_weights
+from regard.nn.taps import capture, edit
+
+SHAPE = dict(width=8, hidden=8, heads=2, head_width=4)
+
+
+@pytest.fixture
+def gpt() -> GPT:
+    return GPT(GPTConfig(vocab_size=11, layers=1, **SHAPE)).eval()  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(backend.VARIABLE, raising=False)
+
+
+def test_each_can_be_asked_for(gpt: GPT) -> None:
+    translator = Transformer(TransformerConfig(vocab_size=11, **SHAPE)).eval()  # type: ignore[arg-type]
+    assert isinstance(backend.gpt_decoder(gpt, backend="torch"), TorchGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, backend="kernels"), FastGPTDecoder)
+    assert isinstance(backend.translation_decoder(translator, start_id=1, backend="torch"), TorchSeq2SeqDecoder)
+    assert isinstance(backend.translation_decoder(translator, start_id=1, backend="kernels"), FastSeq2SeqDecoder)
+
+
+def test_the_environment_may_name_one(gpt: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(backend.VARIABLE, "torch")
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    monkeypatch.setenv(backend.VARIABLE, "kernel")
+    with pytest.raises(UsageError, match="kernels"):
+        backend.gpt_decoder(gpt)
+
+
+def test_where_somebody_looks_torch_writes(gpt: GPT) -> None:
+    other = GPT(gpt.config).eval()
+    with capture(gpt):
+        assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+        assert isinstance(backend.gpt_decoder(other, steps=10**6), FastGPTDecoder)
+    with edit(gpt, "decoder.0", lambda x: x):
+        assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), FastGPTDecoder)
+
+
+def test_short_work_does_not_wait_for_the_kernels(gpt: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "regard.generation.kernels")
+    assert isinstance(backend.gpt_decoder(gpt, steps=20), TorchGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**5), FastGPTDecoder)
+    pack_weights(gpt, "int8")
+    assert isinstance(backend.gpt_decoder(gpt, steps=20), FastGPTDecoder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_types_are_served_by_torch(gpt: GPT, dtype: torch.dtype) -> None:
+    gpt.to(dtype)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    with pytest.raises(UsageError, match=str(dtype).removeprefix("torch.")):
+        backend.gpt_decoder(gpt, backend="kernels")
+
+
+def test_another_device_is_served_by_torch(gpt: GPT) -> None:
+    gpt.to("meta")
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    with pytest.raises(UsageError, match="on meta"):
+        backend.gpt_decoder(gpt, backend="kernels")
+
+
+def test_without_numba_torch_serves(gpt: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "numba" else real(name, *a))
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    with pytest.raises(UsageError, match="numba is not installed"):
+        backend.gpt_decoder(gpt, backend="kernels")
+
+
+def test_kernels_that_do_not_compile_give_way_and_say_so(
+    gpt: GPT, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("no such instruction")
+
+    monkeypatch.setattr("regard.generation.fast.warm_up", fail)
+    monkeypatch.setattr(backend, "trouble", backend.trouble.__wrapped__)
+    with caplog.at_level(logging.WARNING, logger="regard"):
+        assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    assert "no such instruction" in caplog.text and "torch serves" in caplog.text
+    with pytest.raises(UsageError, match="no such instruction"):
+        backend.gpt_decoder(gpt, backend="kernels")
+
+
+def test_a_first_compilation_is_announced_and_kept(tmp_path: Any) -> None:
+    """In a process of its own, with an empty cache, then again with what the first left."""
+    script = "from regard.generation import backend; backend.PATIENCE = 0.05; assert backend.trouble() is None"
+    script += "; from regard.generation.kernels import run; print(sum(run.stats.cache_hits.values()))"
+    environment = {**__import__("os").environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
+        for _ in range(2)
+    )
+    assert first.returncode == 0, first.stderr
+    assert "compiling the kernels" in first.stderr and first.stdout.strip() == "0"
+    assert second.stdout.strip() == "1"

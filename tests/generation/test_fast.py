@@ -1,0 +1,234 @@
+"""The compiled decoders: the logits of a pass without caches, whatever rows are picked on the way and by how many
+threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.errors import UsageError
+from regard.generation import fast
+from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
+from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
+from regard.generation.sampling import SamplingConfig
+from regard.generation.search import SearchConfig, beam_search
+from regard.generation.writing import write
+from regard.models.gpt import GPT, GPT2, LLAMA, GPTConfig
+from regard.models.transformer import MODERN, Transformer, TransformerConfig
+from regard.nn import masks
+from regard.nn.packed import pack_weights
+
+SIZE, START = 47, 2
+GPTS: dict[str, dict[str, Any]] = {
+    "default": dict(),
+    "gpt2": {**GPT2, "head_width": 6},
+    "llama": {**LLAMA, "key_value_heads": 1},
+    "shared and capped": dict(activation="swiglu", norm_gains=True, heads=4, key_value_heads=2, logit_cap=2.0),
+    "no positions": dict(positions="none", activation="gelu", tie_embeddings=True),
+    "other heads": dict(heads_at={"decoder.1.self": 1}, activation="silu", norm="layer", bias=True),
+}
+TRANSLATORS: dict[str, dict[str, Any]] = {
+    "2017": dict(),
+    "modern": dict(**MODERN, normalise_queries_and_keys=True),
+    "learned": dict(positions="learned", max_positions=19, output_bias=True, tie_embeddings=False),
+}
+# fp32 in another order of summation; the logits are about 1.
+EXACT = dict(rtol=0, atol=2e-5)
+
+
+def make_gpt(**more: Any) -> GPT:
+    shape = dict(vocab_size=SIZE, context=31, layers=2, width=22, hidden=35, heads=3, head_width=6)
+    return _random(GPT(GPTConfig(**{**shape, **{k: v for k, v in more.items() if k not in ("vocab_size", "context")}})))
+
+
+def make_translator(**more: Any) -> Transformer:
+    shape = dict(vocab_size=SIZE, width=10, hidden=13, heads=3, head_width=4, encoder_layers=2, decoder_layers=2)
+    return _random(Transformer(TransformerConfig(**{**shape, **more})))
+
+
+def _random(model: Any) -> Any:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for param in model.parameters():
+            param.copy_(torch.randn(param.shape, generator=generator) * 0.3)
+    return model.eval()
+
+
+def random_ids(*shape: int) -> Tensor:
+    return torch.randint(SIZE, shape, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Every model is worth so many threads."""
+    monkeypatch.setattr(fast, "SHARED_FROM", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+    yield request.param
+
+
+@pytest.mark.parametrize("kind", GPTS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_gpt_gives_the_logits_of_a_pass_without_cache(kind: str, data: st.DataObject) -> None:
+    model = make_gpt(**GPTS[kind])
+    lengths = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4), label="lengths")
+    ids = random_ids(len(lengths), max(lengths))
+    decoder = FastGPTDecoder(model)
+    logits = decoder.prefill(ids, torch.tensor(lengths))
+    rows = [ids[row, :length].tolist() for row, length in enumerate(lengths)]
+    for _ in range(5):
+        for text, found in zip(rows, logits, strict=True):
+            with torch.no_grad():
+                torch.testing.assert_close(found, model(torch.tensor([text]))[0, -1], **EXACT)
+        picks = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6), label="rows")
+        decoder.reorder(torch.tensor(picks))
+        new = data.draw(st.lists(st.integers(0, SIZE - 1), min_size=len(picks), max_size=len(picks)), label="ids")
+        rows = [[*rows[pick], id_] for pick, id_ in zip(picks, new, strict=True)]
+        logits = decoder.step(torch.tensor(new))
+
+
+@pytest.mark.parametrize("kind", TRANSLATORS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_translator_gives_the_logits_of_a_pass_without_cache(kind: str, data: st.DataObject) -> None:
+    model = make_translator(**TRANSLATORS[kind])
+    lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4), label="lengths")
+    ids = random_ids(len(lengths), max(lengths))
+    decoder = FastSeq2SeqDecoder(model, start_id=START)
+    logits = decoder.prefill(ids, torch.tensor(lengths))
+    rows: list[tuple[int, list[int]]] = [(row, [START]) for row in range(len(lengths))]
+    for _ in range(5):
+        for (source, target), found in zip(rows, logits, strict=True):
+            with torch.no_grad():
+                truth = model(ids[source : source + 1, : lengths[source]], torch.tensor([target]), masks.everything())
+            torch.testing.assert_close(found, truth[0, -1], **EXACT)
+        picks = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6), label="rows")
+        decoder.reorder(torch.tensor(picks))
+        new = data.draw(st.lists(st.integers(0, SIZE - 1), min_size=len(picks), max_size=len(picks)), label="ids")
+        rows = [(rows[pick][0], [*rows[pick][1], id_]) for pick, id_ in zip(picks, new, strict=True)]
+        logits = decoder.step(torch.tensor(new))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])
+@pytest.mark.parametrize("kind", GPTS)
+def test_any_number_of_threads_gives_the_same_bits(
+    kind: str, precision: Any, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_gpt(**GPTS[kind])
+    pack_weights(model, precision)
+    ids = random_ids(3, 4)
+    shared = FastGPTDecoder(model)
+    found = shared.prefill(ids, torch.tensor([4, 4, 4])), shared.step(ids[:, 0]), shared.extend(ids)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    alone = FastGPTDecoder(model)
+    truth = alone.prefill(ids, torch.tensor([4, 4, 4])), alone.step(ids[:, 0]), alone.extend(ids)
+    assert all(torch.equal(a, b) for a, b in zip(found, truth, strict=True))
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("int8", 0.02), ("int4", 0.06)])
+@pytest.mark.parametrize("kind", ["default", "gpt2", "llama"])
+def test_packed_weights_give_the_logits_of_the_unpacked_matrices(kind: str, precision: Any, tolerance: float) -> None:
+    # What is left are keys, values and (in 4 bits) inputs in 8 bits: under one percent each of the spread of logits.
+    model = make_gpt(**{**GPTS[kind], "width": 64, "hidden": 96})
+    plain = model(ids := random_ids(1, 13))[0, -1]
+    pack_weights(model, precision)
+    decoder = FastGPTDecoder(model)
+    decoder.prefill(ids[:, :5], torch.tensor([5]))
+    found = decoder.extend(ids[:, 5:])[0, -1]
+    with torch.no_grad():
+        truth = model(ids)[0, -1]
+    assert (found - truth).std() < tolerance * truth.std()
+    assert not torch.equal(truth, plain)
+
+
+def test_tokens_can_be_tried_and_taken_back() -> None:
+    model, ids = make_gpt(), random_ids(2, 20)
+    decoder = FastGPTDecoder(model)
+    decoder.prefill(ids[:, :4], torch.tensor([4, 4]))
+    decoder.extend(ids[:, 10:17])
+    decoder.rewind(7)
+    with torch.no_grad():
+        torch.testing.assert_close(decoder.extend(ids[:, 4:9]), model(ids[:, :9])[:, 4:], **EXACT)
+    assert decoder.max_new_tokens == 31 - 9
+
+
+@pytest.mark.parametrize("lookup", [False, True])
+@pytest.mark.parametrize("kind", GPTS)
+def test_the_greedy_text_is_that_of_torch(kind: str, lookup: bool) -> None:
+    model = make_gpt(**GPTS[kind])
+    prompts = [random_ids(7).tolist()] if lookup else [random_ids(7).tolist(), [3, 1], [5] * 18]
+    config = SamplingConfig(temperature=0.0, max_new_tokens=40)  # longer than the context, so it slides
+    ask: Callable[[Any], list[tuple[int, int]]] = lambda decoder: [  # noqa: E731
+        (row, id_) for row, id_, _ in write(decoder, prompts, config=config, context=31, lookup=lookup)
+    ]
+    assert ask(FastGPTDecoder(model)) == ask(TorchGPTDecoder(model))
+
+
+@pytest.mark.parametrize("kind", TRANSLATORS)
+def test_beams_find_what_they_find_with_torch(kind: str) -> None:
+    model = make_translator(**TRANSLATORS[kind])
+    ids, lengths = random_ids(3, 6), torch.tensor([6, 2, 5])
+    config = SearchConfig(beams=4, n_best=3, max_new_tokens=15)
+    found, truth = (
+        beam_search(make(model, start_id=START), ids, lengths, end_id=1, config=config)
+        for make in (FastSeq2SeqDecoder, TorchSeq2SeqDecoder)
+    )
+    assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in truth]
+
+
+def test_a_translation_may_be_longer_than_the_room_it_began_with() -> None:
+    model = make_translator(**MODERN)
+    fast_one, slow = FastSeq2SeqDecoder(model, start_id=START), TorchSeq2SeqDecoder(model, start_id=START)
+    ids = random_ids(2, 5)
+    for decoder in (fast_one, slow):
+        decoder.prefill(ids, torch.tensor([5, 3]))
+    for number in range(2 * fast.ROOM + 3):
+        new = torch.tensor([number % SIZE, 7])
+        a, b = fast_one.step(new), slow.step(new)
+    torch.testing.assert_close(a, b, **EXACT)
+
+
+def test_decoders_of_several_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast, "SHARED_FROM", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model, results = make_gpt(), {}
+
+    def work(name: int) -> None:
+        decoder = FastGPTDecoder(model)
+        logits = decoder.prefill(torch.tensor([[name, 3]]), torch.tensor([2]))
+        for _ in range(20):
+            logits = decoder.step(logits.argmax(dim=-1))
+        results[name] = logits
+
+    workers = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    together = dict(results)
+    for name in range(4):
+        work(name)
+        assert torch.equal(results[name], together[name])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    decoder = FastGPTDecoder(make_gpt())
+    with pytest.raises(UsageError, match="call prefill first"):
+        decoder.step(torch.tensor([1]))
+    with pytest.raises(UsageError, match="32 tokens do not fit into a context of 31"):
+        decoder.prefill(random_ids(1, 32), torch.tensor([32]))
+    decoder.prefill(random_ids(1, 31), torch.tensor([31]))
+    with pytest.raises(UsageError, match="context of 31 tokens is full"):
+        decoder.step(torch.tensor([1]))
+    with pytest.raises(UsageError, match="call prefill first"):
+        FastSeq2SeqDecoder(make_translator(), start_id=START).step(torch.tensor([1]))
+    model = make_gpt().train()
+    with pytest.raises(UsageError, match="training mode"):
+        FastGPTDecoder(model).prefill(random_ids(1, 20), torch.tensor([20]))

@@ -1,0 +1,86 @@
+"""Matrices in 8 and 4 bits: how far from what they stand for, and that they answer as matrices do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.errors import UsageError
+from regard.models.gpt import GPT, GPTConfig
+from regard.nn.packed import Packed, count_weights, pack, pack_weights
+
+
+@given(rows=st.integers(1, 7), columns=st.integers(1, 140), seed=st.integers(0, 99), spread=st.floats(1e-6, 1e6))
+def test_eight_bits_are_at_most_half_a_step_off(rows: int, columns: int, seed: int, spread: float) -> None:
+    weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * spread
+    step = weight.abs().amax(dim=1, keepdim=True) / 127
+    assert ((pack(weight, "int8").unpack() - weight).abs() <= step * 0.501).all()
+
+
+@given(rows=st.integers(1, 7), columns=st.integers(1, 140), seed=st.integers(0, 99), spread=st.floats(1e-6, 1e6))
+def test_four_bits_are_at_most_one_step_of_their_group_off(rows: int, columns: int, seed: int, spread: float) -> None:
+    weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * spread
+    padded = F.pad(weight, (0, -columns % 32)).view(rows, -1, 32)
+    # Half a step, but a whole one opposite the largest: codes reach from -8 to 7. bfloat16 scales are 0.4 % off.
+    step = (padded.abs().amax(dim=2, keepdim=True) / 8).expand_as(padded).reshape(rows, -1)[:, :columns]
+    assert ((pack(weight, "int4").unpack() - weight).abs() <= step * 1.04).all()
+
+
+def test_four_bits_by_hand() -> None:
+    weight = torch.zeros(1, 64)
+    weight[0, :4] = torch.tensor([-8.0, 7.0, 1.0, 3.4])
+    weight[0, 32:34] = torch.tensor([4.0, -1.0])  # the largest is positive: the scale is negative
+    packed = pack(weight, "int4")
+    assert packed.scales.tolist() == [[1.0, -0.5]]
+    assert packed.codes[0, :4].tolist() == [0 | 0 << 4, 15 | 10 << 4, 9 | 8 << 4, 11 | 8 << 4]
+    assert packed.unpack()[0, [0, 1, 2, 3, 32, 33, 63]].tolist() == [-8.0, 7.0, 1.0, 3.0, 4.0, -1.0, 0.0]
+
+
+@pytest.mark.parametrize(("precision", "share"), [("int8", 0.27), ("int4", 0.15)])
+def test_a_packed_matrix_takes_the_place_of_a_weight(precision: Any, share: float) -> None:
+    weight = torch.randn(33, 70)
+    packed = pack(weight, precision)
+    assert packed.nbytes < share * 4 * 33 * 128  # 70 columns are two pairs of groups
+    assert packed.shape == weight.shape and packed.device == weight.device
+    x, ids = torch.randn(2, 5, 70), torch.tensor([[3, 32], [0, 3]])
+    assert torch.equal(F.linear(x, packed), F.linear(x, packed.unpack()))  # type: ignore[arg-type]
+    assert torch.equal(F.embedding(ids, packed), packed.unpack()[ids])  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        torch.relu(packed)  # type: ignore[arg-type]
+
+
+def test_rows_of_zeros_stay_zeros() -> None:
+    for precision in ("int8", "int4"):
+        assert pack(torch.zeros(3, 40), precision).unpack().count_nonzero() == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_a_packed_model_still_reads(precision: Any, tied: bool) -> None:
+    shape = dict(vocab_size=37, layers=2, width=64, hidden=128, heads=2, head_width=32, positions="learned")
+    model = GPT(GPTConfig(**shape, tie_embeddings=tied)).eval()  # type: ignore[arg-type]
+    for param in model.parameters():
+        nn.init.normal_(param, std=0.2)
+    ids, count = torch.randint(37, (2, 9)), count_weights(model)
+    plain = model(ids)
+    pack_weights(model, precision)
+    assert count_weights(model) == count == sum(p.numel() for p in GPT(model.config).parameters())
+    assert (model.output_weight is model.embedding.weight) == tied
+    assert isinstance(model.decoder[0].feed_forward.widen.weight, Packed)
+    assert isinstance(model.embedding.positions.weight, nn.Parameter)  # positions stay as they are
+    found = model(ids)
+    assert 0 < (found - plain).std() < (0.04 if precision == "int8" else 0.5) * plain.std()
+
+
+def test_another_number_of_bits_is_refused() -> None:
+    with pytest.raises(UsageError, match="precision must be int8 or int4"):
+        pack(torch.ones(2, 2), "int3")  # type: ignore[arg-type]
+    model = nn.Linear(3, 2)
+    pack_weights(model, "fp32")
+    assert isinstance(model.weight, nn.Parameter)
