@@ -82,6 +82,8 @@ MULTI30K: dict[str, Any] = dict(
     word_dropout=0.1,
     learning_rate=0.003,
     matrix_learning_rate=0.012,
+    warmup_steps=100,
+    dropout_epochs=0,
 )
 
 

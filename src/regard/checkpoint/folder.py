@@ -114,10 +114,12 @@ def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """A module's tensors as they are stored: tied weights once, under the first of their names."""
     found: dict[str, torch.Tensor] = {}
     seen: set[tuple[object, ...]] = set()
-    for name, tensor in module.state_dict().items():
-        memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        if tensor.is_meta or tensor.numel() == 0 or memory not in seen:
-            found[name] = tensor
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        memory: tuple[object, ...] = (id(tensor),)
+        if not (tensor.is_meta or tensor.numel() == 0):  # those have no memory of their own
+            memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if memory not in seen:
+            found[name] = tensor.detach()
         seen.add(memory)
     return found
 

@@ -55,6 +55,7 @@ SETTINGS: dict[str, Any] = {
     "heads_at": {"decoder.1.cross": 1},  # several would share the work, and none of them be an alignment
     "learning_rate": 0.003,
     "matrix_learning_rate": 0.012,
+    "warmup_steps": 100,
 }
 
 

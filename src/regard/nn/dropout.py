@@ -63,6 +63,14 @@ class Dropout(nn.Module):
     def __init__(self, share: float) -> None:
         super().__init__()
         self.share = share
+        self.strength = 1.0  # of the full share; `set_strength` moves it
 
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.share) if self.training else x
+        return dropout(x, self.share * self.strength) if self.training else x
+
+
+def set_strength(model: nn.Module, strength: float) -> None:
+    """Let all dropout of a model act at this part of its share."""
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.strength = strength

@@ -25,6 +25,7 @@ from regard.checkpoint.training_state import Checkpoint, last_good_checkpoint, w
 from regard.config import to_dict
 from regard.data.batches import BatchPlan
 from regard.errors import DivergenceError, RegardError, UsageError
+from regard.nn.dropout import set_strength
 from regard.tasks.task import Task
 from regard.training.averaging import Averager
 from regard.training.metrics_log import MetricsLog
@@ -129,16 +130,23 @@ class Trainer:
         self.task.model.eval()
         return self.at
 
+    def _begin_epoch(self) -> Sequence[Sequence[int]]:
+        """The batches of the present epoch. What is read for the first time cannot be learned by heart, so dropout
+        starts at nothing and comes to its full strength only as the examples come again and again."""
+        epochs = self.config.dropout_epochs
+        set_strength(self.task.model, min(1.0, self.at.epoch / epochs) if epochs else 1.0)
+        return self.task.batches(self.plan, self.at.epoch)
+
     def _train(self, log: MetricsLog) -> None:
         started = time.perf_counter() - self.at.seconds
         saved = time.perf_counter()
-        batches = self.task.batches(self.plan, self.at.epoch)
+        batches = self._begin_epoch()
         since, since_tokens = self.at.seconds, self.at.tokens
         speed = 0.0
         while self.fraction() < 1 and not self._stop_asked:
             if self.at.batch >= len(batches):
                 self.at.epoch, self.at.batch = self.at.epoch + 1, 0
-                batches = self.task.batches(self.plan, self.at.epoch)
+                batches = self._begin_epoch()
             factor = self._update(batches[self.at.batch])
             self.at.batch += 1
             self.at.seconds = time.perf_counter() - started

@@ -44,6 +44,7 @@ def translation_recipe(name: str, size: str, *, width: int | None = None, warmup
             schedule="inverse-square-root",
             warmup_steps=warmup,
             label_smoothing=0.1,
+            dropout_epochs=0,
             clip=0.0,
             averaging="tail",
         ),
@@ -53,15 +54,20 @@ def translation_recipe(name: str, size: str, *, width: int | None = None, warmup
 def writing_recipe(size: str) -> Recipe:
     """The settings of a language model at a size, which is known."""
     shape = {key: value for key, value in GPT_PRESETS[size].items() if key != "vocab_size"}
-    return Recipe(model=shape, training=dict(label_smoothing=0.0, beta2=0.95, batch_tokens=4096))
+    return Recipe(
+        model=shape,
+        training=dict(
+            learning_rate=0.004, matrix_learning_rate=0.02, warmup_steps=100, label_smoothing=0.0, beta2=0.95
+        ),
+    )
 
 
 def fine_tuning_recipe(*, lora: bool) -> Recipe:
     """The settings of a training that goes on from weights, whatever its task.
 
-    Learned weights are good already, and steps as long as those from random ones would undo that: AdamW at a twentieth
-    of the usual rate, or Muon, for those who ask for it, at a tenth. Adapters begin at zero and are few, so they may
-    take steps five times as long. A fine-tuning is often short; its warm-up is, too.
+    Learned weights are good already, and steps as long as those from random ones would undo that: AdamW at a small
+    part of the usual rate, or Muon, for those who ask for it, at a tenth. Adapters begin at zero and are few, so they
+    may take steps five times as long. A fine-tuning is often short; its warm-up is, too.
     """
     rate = 0.001 if lora else 0.0002
     return Recipe(

@@ -23,15 +23,16 @@ class TrainingConfig:
     batch_tokens: int = 4096  # source and target tokens of a batch, padding included
     seed: int = 0  # the same seed gives the same run
     optimiser: Optimiser = "muon"  # muon: matrices by Muon, the rest by AdamW
-    learning_rate: float = 0.004  # full rate of AdamW
-    matrix_learning_rate: float = 0.02  # full rate of Muon
+    learning_rate: float = 0.03  # full rate of AdamW
+    matrix_learning_rate: float = 0.025  # full rate of Muon
     beta1: float = 0.9  # AdamW: memory of the gradient
     beta2: float = 0.98  # AdamW: memory of its square
     epsilon: float = 1e-9  # AdamW: keeps the division finite
     weight_decay: float = 0.01  # pull of the matrices towards zero
     schedule: Schedule = "linear"  # after warm-up
-    warmup_steps: int = 100  # updates until the full rate
+    warmup_steps: int = 30  # updates until the full rate
     label_smoothing: float = 0.1  # share of each target spread over the whole vocabulary
+    dropout_epochs: int = 8  # epochs until dropout acts at its full share; 0: from the beginning
     clip: float = 1.0  # longest gradient; 0 switches clipping off
     averaging: Averaging = "exponential"  # of the weights that are kept
     average_decay: float = 0.998  # exponential averaging: how much of the average stays at each step
@@ -59,7 +60,7 @@ class TrainingConfig:
         for name in ("learning_rate", "matrix_learning_rate"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be more than 0, not {getattr(self, name)}.")
-        for name in ("warmup_steps", "clip", "weight_decay", "epsilon", "seed", "validations"):
+        for name in ("warmup_steps", "dropout_epochs", "clip", "weight_decay", "epsilon", "seed", "validations"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must not be negative, but is {getattr(self, name)}.")
         for name in ("label_smoothing", "beta1", "beta2", "average_decay"):
