@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
 from regard.models.gpt import GPT, GPT2, LLAMA, GPTConfig
 from regard.models.transformer import MODERN, Transformer, TransformerConfig
 from regard.nn import masks
@@ -51,6 +52,8 @@ class Registered:
     run: Callable[[Any, Sequence[Text], int], list[Tensor]]
     # Outputs of one text whose target comes in pieces of these sizes; None for models that do not write.
     run_cached: Callable[[Any, Text, Sequence[int]], Tensor] | None = None
+    # The same by the compiled decoder, token after token; None where there is none.
+    run_compiled: Callable[[Any, Text], Tensor] | None = None
 
 
 def run_transformer(model: Transformer, texts: Sequence[Text], padding: int) -> list[Tensor]:
@@ -76,6 +79,13 @@ def run_transformer_cached(model: Transformer, text: Text, sizes: Sequence[int])
         parts.append(model.logits(model.decode(piece, memory, keep, caches=caches))[0])
         memory = None  # the cache holds it from here on
     return torch.cat(parts)
+
+
+def run_transformer_compiled(model: Transformer, text: Text) -> Tensor:
+    first, *rest = text.target
+    decoder = FastSeq2SeqDecoder(model, start_id=first)
+    parts = [decoder.prefill(torch.tensor([text.source]), torch.tensor([len(text.source)]))]
+    return torch.cat(parts + [decoder.step(torch.tensor([id_])) for id_ in rest])
 
 
 def batch(rows: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
@@ -104,6 +114,7 @@ def transformer(name: str, **settings: Any) -> Registered:
         build=lambda: Transformer(config),
         run=run_transformer,
         run_cached=run_transformer_cached if config.has_decoder else None,
+        run_compiled=run_transformer_compiled if config.architecture == "encoder-decoder" else None,
     )
 
 
@@ -118,10 +129,23 @@ def run_gpt_cached(model: GPT, text: Text, sizes: Sequence[int]) -> Tensor:
     return torch.cat([model.logits(model.decode(piece, caches=caches))[0] for piece in pieces])
 
 
+def run_gpt_compiled(model: GPT, text: Text) -> Tensor:
+    first, *rest = text.target
+    decoder = FastGPTDecoder(model)
+    parts = [decoder.prefill(torch.tensor([[first]]), torch.tensor([1]))]
+    return torch.cat(parts + [decoder.step(torch.tensor([id_])) for id_ in rest])
+
+
 def gpt(name: str, **settings: Any) -> Registered:
     small = dict(vocab_size=VOCABULARY, layers=3, width=22, hidden=37, heads=4, head_width=6, context=29)
     config = GPTConfig(**small | settings)
-    return Registered(name=name, build=lambda: GPT(config), run=run_gpt, run_cached=run_gpt_cached)
+    return Registered(
+        name=name,
+        build=lambda: GPT(config),
+        run=run_gpt,
+        run_cached=run_gpt_cached,
+        run_compiled=run_gpt_compiled,
+    )
 
 
 REGISTERED = [

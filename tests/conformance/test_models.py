@@ -62,6 +62,14 @@ def test_cached_equals_uncached(writer: Any, texts: Any) -> None:
             writer.assert_near(writer.registered.run_cached(writer.model, text, pieces), whole)
 
 
+def test_compiled_equals_torch(writer: Any, texts: Any) -> None:
+    if writer.registered.run_compiled is None or writer.model.output_weight.dtype != torch.float32:
+        pytest.skip("the kernels serve encoder-decoders and GPTs in fp32")
+    for text in texts:
+        (whole,) = writer.run([text])
+        writer.assert_near(writer.registered.run_compiled(writer.model, text), whole)
+
+
 def test_what_comes_later_changes_nothing_before_it(writer: Any, texts: Any) -> None:
     for text in texts:
         (before,) = writer.run([text])

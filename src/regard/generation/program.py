@@ -6,6 +6,7 @@ vectors lie side by side, and the addresses of weights, which the program keeps 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +34,7 @@ ACTIVATIONS = {
 
 
 Matrix = Tensor | Packed
-Numbers = dict[int, int]  # columns of an operation and what stands there
+Numbers = dict[int, int | str]  # columns of an operation and what stands there; parts of the state by their names
 
 
 @dataclass
@@ -45,8 +46,7 @@ class Program:
     operations: list[Numbers] = field(default_factory=list)
     constants: list[float] = field(default_factory=list)
     kept: list[Tensor] = field(default_factory=list)  # whose addresses are in use
-    places: dict[str, int] = field(default_factory=dict)  # where a part of the state begins
-    state_width: int = 0
+    widths: dict[str, int] = field(default_factory=dict)  # of the parts of the state, by name
     widest: int = 0  # what a matrix takes in at most
     vocab_size: int = 0
     caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: key-value heads, head width
@@ -54,20 +54,28 @@ class Program:
     weight_bytes: int = 0  # read for each step
 
     def table(self) -> npt.NDArray[np.int64]:
-        out = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64)
+        out, places = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64), self.places
         for row, operation in zip(out, self.operations, strict=True):
             for column, value in operation.items():
-                row[column] = value
+                row[column] = places[value] if isinstance(value, str) else value
         return out
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Where each part of the state begins: side by side, at whole cache lines."""
+        ends = list(itertools.accumulate(-(-width // k.LINE) * k.LINE for width in self.widths.values()))
+        return dict(zip(self.widths, [0, *ends], strict=False))
+
+    @property
+    def state_width(self) -> int:
+        return sum(-(-width // k.LINE) * k.LINE for width in self.widths.values())
 
     # Parts -----------------------------------------------------------------------------------------------------
 
-    def place(self, name: str, width: int) -> int:
-        """The columns of the state that bear this name; made on first use."""
-        if name not in self.places:
-            self.places[name] = self.state_width
-            self.state_width += -(-width // 16) * 16  # whole cache lines
-        return self.places[name]
+    def place(self, name: str, width: int) -> str:
+        """Make the part of the state that bears this name at least so wide."""
+        self.widths[name] = max(width, self.widths.get(name, 0))
+        return name
 
     def address(self, tensor: Tensor | None) -> int:
         if tensor is None:
@@ -159,11 +167,11 @@ class Program:
         self.weight_bytes += weight.nbytes
 
     def attend(self, attention: MultiHeadAttention, source: str, target: str) -> None:
-        operation = {
+        operation: Numbers = {
             k.HEADS: attention.heads,
             k.GROUPS: attention.key_value_heads,
             k.WIDTH: attention.head_width,
-            k.SOURCE: self.places[source],
+            k.SOURCE: source,
             k.TARGET: self.place(target, attention.heads * attention.head_width),
         }
         if attention.norm is not None:
@@ -206,7 +214,7 @@ class Program:
     def after(self, residual: Residual) -> None:
         """The norm of a sum: norm(x + f(x))."""
         if residual.placement == "post":
-            where = {k.SOURCE: self.places["x"], k.COLUMNS: self.width}
+            where: Numbers = {k.SOURCE: "x", k.COLUMNS: self.width}
             self.operations.append({k.OPERATION: k.NORMALISE, **self.norm(residual.norm), **where})
 
 
