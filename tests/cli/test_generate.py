@@ -210,3 +210,36 @@ def test_resume_is_exact(regard: Run, book: Path, tmp_path: Path) -> None:
     assert regard("train", "generate", book, "--out", tmp_path / "b", *flags, "--steps", 6, "--seed", 0).code == 0
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
     assert first == second
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_fewer_bits_still_know_what_was_learned(regard: Run, made: Path, book: Path, precision: str) -> None:
+    ask = ("--precision", precision)
+    said = regard("generate", made, "one two three", "--temperature", 0, "--max-new-tokens", 12, *ask)
+    assert said.code == 0, said.err
+    assert said.out.startswith(" four")
+    plain, packed = (json.loads(regard("score", made, book, "--json", *flags).out)["perplexity"] for flags in ((), ask))
+    assert plain != packed
+    assert packed == pytest.approx(plain, rel=0.02 if precision == "int8" else 0.5)
+    assert regard("suggest", made, "one two ", *ask).out.split()[1] == "three"
+
+
+def test_an_unknown_precision_is_refused(regard: Run, made: Path) -> None:
+    said = regard("generate", made, "one", "--precision", "int3")
+    assert said.code == 2
+    assert "int8" in said.err
+    with pytest.raises(library.errors.UsageError, match="int8"):
+        library.load(made, precision="int3")  # type: ignore[arg-type]
+
+
+def test_the_compiled_decoder_writes_what_torch_writes(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {}
+    for backend in ("torch", "kernels"):
+        monkeypatch.setenv("REGARD_BACKEND", backend)
+        texts[backend] = [
+            str(writer("one two", temperature=0, max_new_tokens=60)),
+            str(writer("nine", temperature=0.9, seed=3, max_new_tokens=40)),
+            *map(str, writer(["one", "seven eight nine ten. one"], temperature=0, max_new_tokens=20)),
+            "".join(writer.stream("six", temperature=0, max_new_tokens=30, lookup=True)),
+        ]
+    assert texts["kernels"] == texts["torch"]

@@ -1,0 +1,175 @@
+"""Tiny Shakespeare by characters: how soon regard's GPT is as good as nanoGPT's CPU recipe, and how good in its time.
+
+    python benchmarks/shakespeare.py [--rounds 5] [--steps 330]          # a loss of 1.88 in a fifth of the time
+    python benchmarks/shakespeare.py --best [--seconds 115]              # the lowest loss in nanoGPT's own time
+
+The peer is a plain GPT with nanoGPT's settings for a CPU: 4 layers, 4 heads, width 128, context 64, 2,000 steps of
+12 × 64 characters, AdamW at 1e-3 with warm-up and cosine. Its split is the first 90 % of the text. The loss is that of
+the whole validation text in windows of 64 characters that do not overlap, every position scored. Time is the wall
+clock of the training steps, without evaluation; neither is compiled. The two take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import math
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import regard
+from common import data_folder
+from regard.training.metrics_log import read_metrics
+
+CONTEXT = 64
+GOAL = 1.88
+
+# What differs from the defaults of `regard train generate` at size tiny: the context, and steps as short as nanoGPT's.
+FAST: dict[str, Any] = dict(size="tiny", tokens="char", context=CONTEXT, batch_tokens=1024)
+BEST: dict[str, Any] = dict(size="tiny", tokens="char", context=128, batch_tokens=4096)
+
+
+class PlainGPT(nn.Module):
+    """A GPT of torch's own parts, as nanoGPT builds it: learned positions, pre-norm, GELU, no biases."""
+
+    def __init__(self, size: int, *, layers: int = 4, heads: int = 4, width: int = 128) -> None:
+        super().__init__()
+        self.heads = heads
+        self.tokens, self.positions = nn.Embedding(size, width), nn.Embedding(CONTEXT, width)
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "norm1": nn.LayerNorm(width, bias=False),
+                    "qkv": nn.Linear(width, 3 * width, bias=False),
+                    "out": nn.Linear(width, width, bias=False),
+                    "norm2": nn.LayerNorm(width, bias=False),
+                    "widen": nn.Linear(width, 4 * width, bias=False),
+                    "narrow": nn.Linear(4 * width, width, bias=False),
+                }
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width, bias=False)
+        for name, param in self.named_parameters():
+            if param.dim() == 2:
+                last = name.endswith(("out.weight", "narrow.weight"))
+                nn.init.normal_(param, std=0.02 / math.sqrt(2 * layers) if last else 0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
+        for block in self.blocks:
+            q, k, v = block["qkv"](block["norm1"](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + block["out"](heads.transpose(1, 2).flatten(2))
+            x = x + block["narrow"](F.gelu(block["widen"](block["norm2"](x))))
+        return F.linear(self.norm(x), self.tokens.weight)
+
+
+def nano(train: Tensor, *, steps: int = 2000) -> tuple[PlainGPT, float]:
+    """nanoGPT's recipe: the model, and the seconds that its steps took."""
+    torch.manual_seed(0)
+    model = PlainGPT(int(train.max()) + 1)
+    matrices = [param for param in model.parameters() if param.dim() >= 2]
+    vectors = [param for param in model.parameters() if param.dim() < 2]
+    groups = [dict(params=matrices, weight_decay=0.1), dict(params=vectors, weight_decay=0.0)]
+    optimiser = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
+    start = time.perf_counter()
+    for step in range(steps):
+        warm, fallen = min(1.0, (step + 1) / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
+        for group in optimiser.param_groups:
+            group["lr"] = warm * (1e-4 + 9e-4 * fallen)
+        places = torch.randint(len(train) - CONTEXT - 1, (12,))
+        rows = torch.stack([train[place : place + CONTEXT + 1] for place in places])
+        loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+    return model, time.perf_counter() - start
+
+
+def ours(folder: Path, **settings: Any) -> tuple[nn.Module, float, list[str]]:
+    """regard's recipe: the model, the seconds of its steps, and its characters."""
+    with tempfile.TemporaryDirectory() as out:
+        writer = regard.train(
+            "generate",
+            folder / "train.txt",
+            validation=folder / "validation.txt",
+            out=Path(out) / "run",
+            seed=0,
+            validations=0,
+            save_every=1e6,
+            **settings,
+        )
+        seconds = float(read_metrics(Path(out) / "run")[-1]["seconds"])
+    tokenizer = writer.tokenizer
+    return writer.model, seconds, [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
+
+
+@torch.no_grad()
+def loss_of(model: nn.Module, ids: Tensor, context: int = CONTEXT) -> float:
+    """Mean cross-entropy over windows that do not overlap."""
+    count = (len(ids) - 1) // context
+    x = ids[: count * context].view(count, context)
+    y = ids[1 : count * context + 1].view(count, context)
+    total = sum(
+        F.cross_entropy(model(x[i : i + 256]).flatten(0, 1), y[i : i + 256].flatten(), reduction="sum").item()
+        for i in range(0, count, 256)
+    )
+    return total / (count * context)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=None)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=330, help="of regard's recipe")
+    parser.add_argument("--best", action="store_true", help="the lowest loss in the time of nanoGPT's recipe")
+    parser.add_argument("--seconds", type=float, default=None, help="that time, if it is known")
+    asked = parser.parse_args()
+    place = data_folder(asked.data, "tinyshakespeare")
+    if place is None:
+        raise SystemExit("tiny Shakespeare was not found: give --data FOLDER with input.txt.gz")
+    text = gzip.decompress((place / "input.txt.gz").read_bytes()).decode("utf-8")
+    cut = int(len(text) * 0.9)
+    letters = sorted(set(text))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "train.txt").write_text(text[:cut], encoding="utf-8")
+        (folder / "validation.txt").write_text(text[cut:], encoding="utf-8")
+        if asked.best:
+            seconds = asked.seconds or nano(numbers(text[:cut], letters))[1]
+            model, spent, characters = ours(folder, minutes=seconds / 60, **BEST)
+            context = int(BEST["context"])
+            loss = loss_of(model, numbers(text[cut:], characters), context)
+            print(f"regard: {loss:.4f} in {spent:.1f} s, context {context} (nanoGPT's recipe takes {seconds:.1f} s)")
+            return
+        shares = []
+        for _ in range(asked.rounds):
+            peer, peer_seconds = nano(numbers(text[:cut], letters))
+            peer_loss = loss_of(peer, numbers(text[cut:], letters))
+            model, own_seconds, characters = ours(folder, steps=asked.steps, **FAST)
+            own_loss = loss_of(model, numbers(text[cut:], characters))
+            shares.append(own_seconds / peer_seconds)
+            print(
+                f"nanoGPT's recipe: {peer_loss:.4f} in {peer_seconds:.1f} s; regard: {own_loss:.4f} in "
+                f"{own_seconds:.1f} s, {shares[-1]:.3f} of the time",
+                flush=True,
+            )
+        print(f"median: {statistics.median(shares):.3f} of the time (mark 0.2, at a loss of at most {GOAL})")
+
+
+def numbers(text: str, characters: list[str]) -> Tensor:
+    known = {character: number for number, character in enumerate(characters)}
+    return torch.tensor([known[character] for character in text])
+
+
+if __name__ == "__main__":
+    main()
