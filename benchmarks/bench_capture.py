@@ -11,7 +11,8 @@ import time
 
 import torch
 
-from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import PRESETS, TransformerConfig
 from regard.nn.attention import EVERYTHING
 from regard.nn.taps import capture
 

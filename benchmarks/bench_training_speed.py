@@ -21,8 +21,9 @@ from transformers import MarianConfig, MarianMTModel
 
 from common import multi30k_pairs
 from regard.data.batches import token_batches
-from regard.models.transformer import TransformerConfig
-from regard.tasks.translate import TranslateConfig, TranslateTask, Vocabularies, make_batch, make_model
+from regard.models.transformer_settings import TransformerConfig
+from regard.tasks.settings import TranslateConfig
+from regard.tasks.translate import TranslateTask, Vocabularies, make_batch, make_model
 from regard.training.memory import keep_freed_memory
 from regard.training.replicas import Replicas, choose_replicas
 

@@ -63,9 +63,10 @@ def regard_writer(folder: Path, precision: Any) -> Run:
     from regard.checkpoint.convert.decoders import FORMATS
     from regard.checkpoint.folder import load_into, read_model
     from regard.generation.backend import gpt_decoder
-    from regard.generation.sampling import SamplingConfig
+    from regard.generation.settings import SamplingConfig
     from regard.generation.writing import write
-    from regard.models.gpt import GPT, PRESETS, GPTConfig
+    from regard.models.gpt import GPT
+    from regard.models.gpt_settings import PRESETS, GPTConfig
     from regard.nn.packed import pack_weights
 
     config = GPTConfig(**PRESETS["gpt2"])

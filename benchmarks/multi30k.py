@@ -26,7 +26,8 @@ from common import MULTI30K_SHAPE, data_folder, multi30k_pairs
 from regard.data.batches import token_batches
 from regard.data.pairs import Pair, read_pairs
 from regard.metrics.translation import bleu, chrf
-from regard.tasks.translate import TranslateConfig, TranslateTask, Vocabularies, make_batch, make_model, pad
+from regard.tasks.settings import TranslateConfig
+from regard.tasks.translate import TranslateTask, Vocabularies, make_batch, make_model, pad
 from regard.training.recipes import paper_learning_rate
 from regard.training.schedules import rate_factor
 

@@ -39,8 +39,8 @@ def train(
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
+    from regard.training.options import RunOptions
     from regard.training.progress import Silent, for_terminal
-    from regard.training.runs import RunOptions
     from regard.training.translation import train_translation
     from regard.training.writing import train_writer
 

@@ -27,7 +27,11 @@ class DataError(RegardError):
 
 
 class FolderError(RegardError):
-    """A model folder or checkpoint is missing, torn, altered or of another kind."""
+    """A model folder or checkpoint is torn, altered or of another kind."""
+
+
+class MissingFolderError(UsageError, FolderError):
+    """Where a model folder should be there is none: the path was given wrongly (exit code 2)."""
 
 
 class DivergenceError(RegardError):

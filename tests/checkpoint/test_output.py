@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from regard.checkpoint import output
 from regard.checkpoint.atomic import COMMIT, content_of, staged_folder
 from regard.checkpoint.folder import read_model, write_model
 from regard.checkpoint.lock import LOCK
-from regard.checkpoint.output import MARKER, clear_output, looks_like_ours, output_folder
+from regard.checkpoint.output import MARKER, check_output, clear_output, looks_like_ours, output_folder
 from regard.checkpoint.training_state import last_good_checkpoint, write_checkpoint
 from regard.errors import FolderError, UsageError
 
@@ -60,6 +61,40 @@ def test_new_and_empty_folders_are_fine_with_every_flag(tmp_path, resume, force)
 def test_a_run_is_refused_without_a_flag(run):
     with pytest.raises(UsageError, match=r"already holds a run.*--resume.*--force"):
         prepare_output(run, resume=False, force=False)
+
+
+def refusal(run):
+    with pytest.raises(UsageError) as refused:
+        prepare_output(run, resume=False, force=False)
+    return str(refused.value)
+
+
+def test_what_is_there_is_named_in_words_that_mean_something(run):
+    said = refusal(run)
+    assert said.startswith(f"--out {run} already holds a run and its model (checkpoint-3, ")
+    assert "model.safetensors" in said
+    assert "regard-" not in said, "files for bookkeeping tell a user nothing"
+    assert "Train it further: --resume with more --steps or --minutes." in said
+
+
+def test_resume_is_offered_where_there_is_something_to_resume(run):
+    shutil.rmtree(run / "checkpoint-3")
+    said = refusal(run)
+    assert "a model, and no checkpoint that a training could go on from" in said
+    assert "--resume" not in said
+    for name in ("regard-manifest.json", "model.safetensors", "config.json", "tokenizer.json", "README.md"):
+        (run / name).unlink()
+    said = refusal(run)
+    assert "a run that has saved nothing yet" in said
+    assert "--resume" not in said
+    write_checkpoint(run, 3, tensors={"a": torch.ones(2)}, state={})
+    assert "a run that is not finished" in refusal(run)
+    assert "Go on with it: --resume." in refusal(run)
+
+
+def test_looking_at_a_folder_changes_nothing(tmp_path):
+    check_output(tmp_path / "new", resume=False, force=False)
+    assert not (tmp_path / "new").exists()
 
 
 def test_resume_changes_nothing(run):
@@ -176,7 +211,7 @@ def test_a_run_that_ended_meanwhile_is_noticed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(output, "sole_writer", late)
     with (
-        pytest.raises(UsageError, match="already holds a run"),
+        pytest.raises(UsageError, match="already holds a model"),
         output_folder(tmp_path / "r", resume=False, force=False),
     ):
         pytest.fail("the folder is not ours to use")

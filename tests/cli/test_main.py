@@ -16,9 +16,9 @@ import pytest
 
 from regard.cli.flags import field_comments
 from regard.cli.main import VERBS
-from regard.generation.search import SearchConfig
-from regard.models.transformer import TransformerConfig
-from regard.tasks.translate import TranslateConfig
+from regard.generation.settings import SearchConfig
+from regard.models.transformer_settings import TransformerConfig
+from regard.tasks.settings import TranslateConfig
 from regard.training.settings import TrainingConfig
 
 Run = Callable[..., Any]

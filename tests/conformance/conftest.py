@@ -18,8 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
-from regard.models.gpt import GPT, GPT2, LLAMA, GPTConfig
-from regard.models.transformer import MODERN, Transformer, TransformerConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPT2, LLAMA, GPTConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import MODERN, TransformerConfig
 from regard.nn import masks
 
 VOCABULARY = 53

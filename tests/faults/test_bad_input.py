@@ -11,6 +11,7 @@ import errno
 import itertools
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -199,13 +200,13 @@ def test_a_folder_that_is_not_a_model(regard: Regard, tmp_path: Path, command: t
     notes = tmp_path / "folder" / "notes.txt"
     notes.parent.mkdir()
     notes.write_text("mine", encoding="utf-8")
-    for folder, complaint in (
-        (notes.parent, "is not a model folder: config.json and model.safetensors are expected. There: notes.txt"),
-        (tmp_path / "absent", "does not exist"),
-        (notes, "is a file"),
+    for folder, complaint, expected in (
+        (notes.parent, "is not a model folder: config.json and model.safetensors are expected. There: notes.txt", 1),
+        (tmp_path / "absent", "does not exist", 2),
+        (notes, "is a file", 2),
     ):
         code, out, err = regard(verb, folder, argument)
-        assert code == 1
+        assert code == expected
         assert out == ""
         assert str(folder) in err
         assert complaint in err
@@ -476,7 +477,12 @@ def test_an_output_that_is_somebody_elses(train: Regard, pairs_file: Path, tmp_p
 
 @pytest.mark.skipif(os.name == "nt", reason="this system sends no POSIX signals")
 def test_ctrl_c_in_mid_step_and_while_scoring(
-    train: Regard, pairs_file: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    regard: Regard,
+    train: Regard,
+    pairs_file: Path,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = tmp_path / "m"
     arguments = [pairs_file, "--out", run, "--steps", 6]
@@ -493,16 +499,20 @@ def test_ctrl_c_in_mid_step_and_while_scoring(
         code, out, err = train(*arguments)
     assert code == 130
     assert out == ""
-    assert f"stopped by Ctrl-C after step 2, which is saved. Go on with: --out {run} --resume" in err
+    assert "stopped by Ctrl-C after step 2, which is saved. Go on with: \n  regard train translate " in err
+    again = shlex.split(err.splitlines()[-1])
+    assert again[:6] == ["regard", "train", "translate", str(pairs_file), "--out", str(run)]
+    assert again[-1] == "--resume"
 
     def stopped(self: TranslateTask) -> object:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(TranslateTask, "evaluate", stopped)
-        code, out, err = train(*arguments, "--resume")
+        code, out, err = regard(*again[1:])
     assert code == 130
     assert "going on from step 2 " in err
-    assert f"after the training, which is saved. Have the model scored with: --out {run} --resume" in err
+    assert "after the training, which is saved. Have the model scored with: " in err
+    assert shlex.split(err.splitlines()[-1]) == again
     assert train(*arguments, "--resume")[0] == 0
     assert (run / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()

@@ -15,8 +15,10 @@ from regard.errors import UsageError
 from regard.generation import backend
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
-from regard.models.gpt import GPT, GPTConfig
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn.packed import pack_weights
 from regard.nn.taps import capture, edit
 

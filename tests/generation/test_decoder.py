@@ -10,7 +10,8 @@ from torch import Tensor
 
 from regard.errors import UsageError
 from regard.generation.decoder import TorchSeq2SeqDecoder
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 
 START, SIZE = 2, 11

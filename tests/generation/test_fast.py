@@ -17,11 +17,13 @@ from regard.errors import UsageError
 from regard.generation import fast
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
-from regard.generation.sampling import SamplingConfig
-from regard.generation.search import SearchConfig, beam_search
+from regard.generation.search import beam_search
+from regard.generation.settings import SamplingConfig, SearchConfig
 from regard.generation.writing import write
-from regard.models.gpt import GPT, GPT2, LLAMA, GPTConfig
-from regard.models.transformer import MODERN, Transformer, TransformerConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPT2, LLAMA, GPTConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import MODERN, TransformerConfig
 from regard.nn import masks
 from regard.nn.packed import pack_weights
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UsageError
-from regard.generation.sampling import Sampler, SamplingConfig, likely, penalised
+from regard.generation.sampling import Sampler, likely, penalised
+from regard.generation.settings import SamplingConfig
 
 # Probabilities 0.4, 0.3, 0.2, 0.1, in another order.
 LOGITS = torch.tensor([[0.2, 0.4, 0.1, 0.3]]).log()

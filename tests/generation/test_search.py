@@ -18,8 +18,10 @@ from torch import Tensor
 
 from regard.errors import RegardError, UsageError
 from regard.generation.decoder import TorchSeq2SeqDecoder
-from regard.generation.search import Hypothesis, SearchConfig, beam_search, greedy, stream, top_of_rows
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.generation.search import Hypothesis, beam_search, greedy, stream, top_of_rows
+from regard.generation.settings import SearchConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 
 START, END = 0, 1

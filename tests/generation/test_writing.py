@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from regard.generation.decoder import TorchGPTDecoder
-from regard.generation.sampling import SamplingConfig
+from regard.generation.settings import SamplingConfig
 from regard.generation.streaming import StoppingStream
 from regard.generation.writing import Written, write
-from regard.models.gpt import GPT, GPTConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
 
 CONTEXT = 13
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from regard.errors import UsageError
 from regard.inspection.steps import attention_steps, chosen_attention
-from regard.models.transformer import MODERN, Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import MODERN, TransformerConfig
 from regard.nn import masks
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.taps import Trace, capture

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from regard.errors import UsageError
-from regard.models.gpt import GPT, PRESETS, GPTConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import PRESETS, GPTConfig
 
 
 @pytest.mark.parametrize(

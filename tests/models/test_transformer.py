@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from regard.config import from_dict, to_dict
 from regard.errors import UsageError
-from regard.models.transformer import MODERN, PRESETS, Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import MODERN, PRESETS, TransformerConfig
 from regard.nn import masks
 from regard.nn.dropout import Dropout
 from regard.nn.positions import sinusoids

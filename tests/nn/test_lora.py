@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from regard.errors import UsageError
-from regard.models.gpt import GPT, GPTConfig
-from regard.nn.lora import LoRAConfig, LoRALinear, adapter_tensors, add_adapters, merge
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
+from regard.nn.lora import LoRALinear, adapter_tensors, add_adapters, merge
+from regard.nn.lora_settings import LoRAConfig
 from regard.nn.taps import capture
 
 SHAPE: dict[str, Any] = dict(vocab_size=29, context=17, layers=2, width=21, hidden=31, heads=3, head_width=6)

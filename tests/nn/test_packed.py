@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.errors import UsageError
-from regard.models.gpt import GPT, GPTConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
 from regard.nn.packed import Packed, count_weights, pack, pack_weights
 
 

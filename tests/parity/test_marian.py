@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 from regard.nn.taps import capture
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.models.gpt import GPT, GPTConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
 from regard.tasks.generate import Writer
 from regard.text.training import train_tokenizer
 

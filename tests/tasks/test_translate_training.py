@@ -13,7 +13,8 @@ import torch
 from regard.data.pairs import Pair
 from regard.errors import UsageError
 from regard.nn.dropout import drawing_from
-from regard.tasks.translate import Batch, TranslateConfig, TranslateTask, Vocabularies, make_model
+from regard.tasks.settings import TranslateConfig
+from regard.tasks.translate import Batch, TranslateTask, Vocabularies, make_model
 
 PAIRS = [Pair(f"the {a} {n} sleeps", f"{n} {a} schläft") for a in ("small", "lowest") for n in ("newest", "wider")] * 3
 SHAPE = dict(encoder_layers=1, decoder_layers=1, width=8, hidden=8, heads=1, head_width=8)

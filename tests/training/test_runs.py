@@ -13,7 +13,8 @@ from regard.checkpoint.atomic import COMMIT
 from regard.data.pairs import Pair
 from regard.errors import DataError, UsageError
 from regard.tasks import translate
-from regard.tasks.translate import TranslateConfig, TranslateTask, Translation, Vocabularies, make_model
+from regard.tasks.settings import TranslateConfig
+from regard.tasks.translate import TranslateTask, Translation, Vocabularies, make_model
 from regard.training.metrics_log import read_metrics
 from regard.training.optimisers import load_state_tensors, make_optimisers, state_tensors
 from regard.training.translation import train_translation

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import UsageError
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 from regard.nn.taps import Trace, capture
 from regard.views.attention import AttentionMap, attention_view

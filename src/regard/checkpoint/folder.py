@@ -22,6 +22,7 @@ import torch
 
 from regard.checkpoint.atomic import COMMIT, content_of, locate, merge_into, staged_folder, storage_errors
 from regard.checkpoint.manifest import MANIFEST, Manifest, problems, read_manifest
+from regard.checkpoint.presence import check_folder
 from regard.checkpoint.tensors import read_tensors, tensors_content
 from regard.errors import FolderError, UsageError, some
 
@@ -271,10 +272,7 @@ def _read_model(path: Path) -> ModelFolder:
 def _open_folder(path: Path) -> Manifest | None:
     """Check that `path` is a model folder, and return its manifest if it has one."""
     try:
-        if not path.exists():
-            raise FolderError(f"there is no model folder {path}: the path does not exist.")
-        if not path.is_dir():
-            raise FolderError(f"{path} is a file; give the folder of a model, with {CONFIG} and {WEIGHTS} in it.")
+        check_folder(path)
         manifest = read_manifest(locate(path, MANIFEST)) if _has(path, MANIFEST) else None
         names = {name for name in (CONFIG, *_WEIGHTS) if _has(path, name)}
         if manifest is not None:

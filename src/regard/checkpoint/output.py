@@ -30,6 +30,8 @@ from regard.errors import FolderError, UsageError, some
 MARKER = ".regard-run"  # says that this folder was made for a run, before its first checkpoint exists
 RUN_FILES = ("metrics.jsonl", "report.html")  # what a run leaves beside its model and checkpoints
 
+REPLACE = "Replace it: --force."
+
 _MARKER_TEXT = "This folder belongs to a training run of regard; `regard train --force` may replace its files.\n"
 
 
@@ -41,24 +43,31 @@ def output_folder(path: Path, *, resume: bool, force: bool) -> Iterator[None]:
     (go on in it) or `force` (`clear_output` may then remove what an earlier run wrote); both are refused for
     folders that are not regard's, and for a folder that another training holds.
     """
-    _check_output(path, resume=resume, force=force)
+    path = Path(path)
+    _take(path, resume=resume, force=force)
     with sole_writer(path):
-        _check_output(path, resume=resume, force=force)  # another run may have ended here meanwhile
+        _take(path, resume=resume, force=force)  # another run may have ended here meanwhile
         yield
 
 
-def _check_output(path: Path, *, resume: bool, force: bool) -> None:
-    path = Path(path)
+def check_output(path: Path, *, resume: bool, force: bool) -> None:
+    """Say why `path` cannot be used for a run, as far as looking tells; nothing is written."""
     if resume and force:
         raise UsageError("--resume goes on with a run and --force replaces it: give one of the two.")
     with storage_errors(path, len(_MARKER_TEXT)):
         if path.exists() and not path.is_dir():
             raise UsageError(f"--out {path} is a file; give the name of a folder.")
+        present = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+        there = [name for name in present if name not in (MARKER, LOCK) and not is_temporary(name)]
+        if there:
+            _check_use(path, there, resume=resume, force=force)
+
+
+def _take(path: Path, *, resume: bool, force: bool) -> None:
+    check_output(path, resume=resume, force=force)
+    with storage_errors(path, len(_MARKER_TEXT)):
         path.mkdir(parents=True, exist_ok=True)
         sweep(path)
-        present = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry.name))
-        if set(present) - {MARKER, LOCK}:
-            _check_use(path, present, resume=resume, force=force)
         _try_writing(path)
 
 
@@ -69,13 +78,10 @@ def looks_like_ours(path: Path) -> bool:
 
 
 def _check_use(path: Path, present: list[str], *, resume: bool, force: bool) -> None:
-    there = some(present)
+    there = some(_telling(present))
     ours = looks_like_ours(path)
     if ours and not resume and not force:
-        raise UsageError(
-            f"--out {path} already holds a run ({there}). Go on with it: --resume. "
-            "Replace it: --force. Or choose another folder."
-        )
+        raise UsageError(f"--out {path} already holds {_what_is_there(path, there)} Or choose another folder.")
     if not ours and not resume and not force:
         raise UsageError(
             f"--out {path} is not empty and was not written by regard ({there}). Choose another folder: "
@@ -87,6 +93,26 @@ def _check_use(path: Path, present: list[str], *, resume: bool, force: bool) -> 
             f"--out {path} is not {verb} by {flag}: nothing in it shows that regard wrote it ({there}), so "
             "these are somebody's files. Choose another folder."
         )
+
+
+def _telling(present: list[str]) -> list[str]:
+    """The names that tell a user what a folder holds, the model and its checkpoints first."""
+    shown = [name for name in present if name not in (MANIFEST, COMMIT)] or present
+    return sorted(shown, key=lambda name: (not name.startswith(("model.", "checkpoint-")), name not in RUN_FILES))
+
+
+def _what_is_there(path: Path, there: str) -> str:
+    """What an earlier run left, and what can be done with it."""
+    model = any((path / manifest).is_file() for manifest in (MANIFEST, f"{COMMIT}/{MANIFEST}"))
+    if _own_checkpoints(path):
+        if model:
+            return (
+                f"a run and its model ({there}). Train it further: --resume with more --steps or --minutes. {REPLACE}"
+            )
+        return f"a run that is not finished ({there}). Go on with it: --resume. {REPLACE}"
+    if model:
+        return f"a model, and no checkpoint that a training could go on from ({there}). {REPLACE}"
+    return f"a run that has saved nothing yet ({there}). {REPLACE}"
 
 
 def _try_writing(path: Path) -> None:

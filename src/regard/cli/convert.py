@@ -9,6 +9,7 @@ from typing import Literal
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json, note
 
@@ -37,12 +38,14 @@ class Export:
 def main(verb: str, arguments: list[str]) -> int:
     if verb == "import":
         asked = parse(Import, arguments, program="regard import")
+        check_folder(asked.folder)
         from regard.tasks.folders import import_folder
 
         what = repr(import_folder(asked.folder, asked.out, force=asked.force))
         _say(asked.json, asked.out, [what])
         return 0
     wanted = parse(Export, arguments, program="regard export")
+    check_folder(wanted.model)
     from regard.tasks.folders import export_folder
 
     _say(wanted.json, wanted.out, export_folder(wanted.model, wanted.out, force=wanted.force))

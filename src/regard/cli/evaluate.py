@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
 
@@ -27,6 +28,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard evaluate")
+    check_folder(asked.model)
     from regard.api import evaluate
     from regard.tasks.folders import load_translator
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer_json, note
 from regard.errors import UsageError
@@ -36,6 +37,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard generate")
+    check_folder(asked.model)
     if asked.n < 1:
         raise UsageError(f"--n must be at least 1, not {asked.n}.")
     from regard.tasks.folders import load_writer

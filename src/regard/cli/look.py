@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json, check_free
 from regard.errors import UsageError
@@ -34,6 +35,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard look")
+    check_folder(asked.model)
     from regard.api import load, look
     from regard.tasks.translate import Translator
 

@@ -12,11 +12,11 @@ from regard.cli.output import answer, answer_json
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Parameters, memory and compute of a preset, without building it."""
+    """Parameters, memory and compute of a translator of a given size, without building it."""
 
     preset: tyro.conf.Positional[str]  # tiny, small, base, large, transformer-base, transformer-big, transformer-big-fr
-    vocab_size: int | None = None  # pieces of the vocabulary (8,000 unless the preset brings its own)
-    recipe: str = "paper"  # default or paper: decides norms, positions and biases
+    vocab_size: int | None = None  # pieces of the vocabulary (8,000, or the paper's own number for transformer-…)
+    recipe: str | None = None  # default or paper: norms, positions and biases (as in training: paper for transformer-…)
     batch_tokens: int = 4096  # tokens of a batch, for the memory of training
     json: bool = False  # print the plan as JSON
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
 
@@ -25,6 +26,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard suggest")
+    check_folder(asked.model)
     from regard.tasks.folders import load_writer
 
     found = load_writer(asked.model, asked.precision).suggest(asked.text, asked.n)

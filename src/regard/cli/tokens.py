@@ -9,6 +9,7 @@ from typing import Literal
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json, check_free
 
@@ -29,6 +30,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard tokens")
+    check_folder(asked.model)
     from regard.checkpoint.folder import read_config
     from regard.tasks.folders import read_tokenizers
     from regard.text.tokenizer import KINDS_WITH_MERGES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ from regard.cli.output import answer, answer_json
 from regard.errors import UsageError, unknown
 
 if TYPE_CHECKING:
-    from regard.training.runs import Run, RunOptions
+    from regard.training.options import RunOptions
+    from regard.training.runs import Run
 
-USUAL, BY_SIZE = "(usually {})", "(by --size and --recipe)"
+USUAL, BY_SIZE, BY_RECIPE = "(usually {})", "(by --size)", "(by --size and --recipe)"
 HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
 
 
@@ -35,8 +36,8 @@ class Translate:
     columns: tuple[str, str] | None = None  # names of the source and target columns
     reverse: bool = False  # translate from the second language to the first
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
-    size: str = "small"  # tiny, small, base, large
-    recipe: str = "default"  # default: learns fastest here; paper: as in 2017
+    size: str = "small"  # tiny, small, base, large; transformer-base, transformer-big, transformer-big-fr as published
+    recipe: str | None = None  # default: learns fastest here; paper: as in 2017, usual for the sizes transformer-…
     device: str = "auto"  # auto, cpu, cuda, mps
     save_every: float = 60.0  # seconds between checkpoints
     resume: bool = False  # go on from the last good checkpoint in --out
@@ -77,16 +78,18 @@ def main(verb: str, arguments: list[str]) -> int:
 
 def _translate(arguments: list[str]) -> int:
     from regard.cli.flags import parse
-    from regard.generation.search import SearchConfig
-    from regard.models.transformer import TransformerConfig
-    from regard.tasks.translate import TranslateConfig
+    from regard.generation.settings import SearchConfig
+    from regard.models.transformer_settings import TransformerConfig
+    from regard.tasks.settings import TranslateConfig
     from regard.training.settings import TrainingConfig
+
+    owners = {TrainingConfig: USUAL, TranslateConfig: USUAL, TransformerConfig: BY_RECIPE, SearchConfig: USUAL}
+    asked = parse(Translate, arguments, program="regard train translate", owners=owners, without=HIDDEN)
     from regard.training.translation import train_translation
 
-    owners = {TrainingConfig: USUAL, TranslateConfig: USUAL, TransformerConfig: BY_SIZE, SearchConfig: USUAL}
-    asked = parse(Translate, arguments, program="regard train translate", owners=owners, without=HIDDEN)
     return _train(
         asked,
+        ["train", "translate", *arguments],
         lambda out, options: train_translation(
             asked.data or None,
             out,
@@ -104,18 +107,20 @@ def _translate(arguments: list[str]) -> int:
 
 def _generate(arguments: list[str]) -> int:
     from regard.cli.flags import parse
-    from regard.generation.sampling import SamplingConfig
-    from regard.models.gpt import GPTConfig
-    from regard.nn.lora import LoRAConfig
-    from regard.tasks.generate import GenerateConfig
+    from regard.generation.settings import SamplingConfig
+    from regard.models.gpt_settings import GPTConfig
+    from regard.nn.lora_settings import LoRAConfig
+    from regard.tasks.settings import GenerateConfig
     from regard.training.settings import TrainingConfig
-    from regard.training.writing import train_writer
 
     owners = {TrainingConfig: USUAL, GenerateConfig: USUAL, GPTConfig: BY_SIZE, SamplingConfig: USUAL}
     owners[LoRAConfig] = USUAL
     asked = parse(Generate, arguments, program="regard train generate", owners=owners, without=HIDDEN)
+    from regard.training.writing import train_writer
+
     return _train(
         asked,
+        ["train", "generate", *arguments],
         lambda out, options: train_writer(
             asked.data or None,
             out,
@@ -136,9 +141,10 @@ def _settings(asked: object, own: type) -> dict[str, Any]:
     return {name: getattr(asked, name) for name in others if getattr(asked, name) is not None}
 
 
-def _train(asked: Translate | Generate, train: Callable[[Path, RunOptions], Run[Any]]) -> int:
+def _train(asked: Translate | Generate, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]) -> int:
+    from regard.cli.again import command_to_go_on
+    from regard.training.options import RunOptions
     from regard.training.progress import for_terminal
-    from regard.training.runs import RunOptions
 
     if asked.out is None:
         raise UsageError("--out is missing: name the folder to write, for example --out runs/mine.")
@@ -150,6 +156,7 @@ def _train(asked: Translate | Generate, train: Callable[[Path, RunOptions], Run[
             resume=asked.resume,
             force=asked.force,
             progress=progress,
+            go_on=lambda _, steps: "\n  " + command_to_go_on(command, steps=steps),
         )
         run = train(asked.out, options)
     finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import tyro
 
+from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json, note
 from regard.errors import DataError, UsageError
@@ -41,6 +42,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard translate")
+    check_folder(asked.model)
     from regard.tasks.folders import load_translator
 
     translator = load_translator(asked.model, asked.precision)

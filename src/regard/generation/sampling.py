@@ -13,50 +13,12 @@ They apply in this order: penalty, temperature, top_k, top_p, min_p.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from regard.errors import UsageError
-
-MAX_SEED = 2**63
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
-    max_new_tokens: int = 200  # how many tokens are written at most
-    temperature: float = 0.8  # below 1 keeps to the likely; 0 is greedy
-    top_k: int | None = 50  # draw from so many of the likeliest only
-    top_p: float | None = None  # draw from the likeliest that together reach this probability
-    min_p: float | None = None  # draw from what is at least this share of the likeliest
-    repetition_penalty: float = 1.0  # above 1, what is already there becomes less likely
-    seed: int | None = None  # the same seed gives the same text
-    stop: tuple[str, ...] = ()  # texts that end the writing and are not written
-
-    def __post_init__(self) -> None:
-        if self.max_new_tokens < 1:
-            raise UsageError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}.")
-        if not 0 <= self.temperature < math.inf:
-            raise UsageError(f"temperature must be 0 (greedy) or more, not {self.temperature}.")
-        if self.top_k is not None and self.top_k < 1:
-            raise UsageError(f"top_k must be at least 1, not {self.top_k}.")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise UsageError(f"top_p must be above 0 and at most 1, not {self.top_p}.")
-        if self.min_p is not None and not 0 <= self.min_p <= 1:
-            raise UsageError(f"min_p must lie between 0 and 1, not {self.min_p}.")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise UsageError(f"repetition_penalty must be above 0, usually 1 to 1.3, not {self.repetition_penalty}.")
-        if self.seed is not None and not 0 <= self.seed < MAX_SEED:
-            raise UsageError(f"seed must be 0 or more and below 2^63, not {self.seed}.")
-        if any(not text for text in self.stop):
-            raise UsageError("a stop text is empty: it would stop everything at once. Leave it out.")
-
-    @property
-    def is_greedy(self) -> bool:
-        return self.temperature == 0
+from regard.generation.settings import MAX_SEED, SamplingConfig
 
 
 class Sampler:

@@ -23,41 +23,9 @@ from torch import Tensor
 
 from regard.errors import RegardError, UsageError
 from regard.generation.decoder import Decoder
+from regard.generation.settings import SearchConfig
 
 NEVER = float("-inf")  # the log-probability of what cannot happen
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchConfig:
-    beams: int = 5  # unfinished outputs that are pursued at a time; 1 is greedy
-    # Exponent of the length by which a log-probability is divided, as in transformers: 1 compares means per token,
-    # 0 compares sums, which favours short outputs; more favours longer ones, less than 0 shorter ones still.
-    length_penalty: float = 1.0
-    n_best: int = 1  # how many outputs are returned, the best first
-    max_new_tokens: int = 256  # longest output, its end symbol included
-    max_ratio: float | None = 3.0  # longest output for each source token, to stop output that runs away; None: any
-    max_extra: int = 10  # tokens allowed on top of max_ratio × source, for short sources
-    min_new_tokens: int = 0  # tokens that come before the end symbol at least
-
-    def __post_init__(self) -> None:
-        _at_least(1, beams=self.beams, n_best=self.n_best, max_new_tokens=self.max_new_tokens)
-        _at_least(0, max_extra=self.max_extra, min_new_tokens=self.min_new_tokens)
-        if self.n_best > self.beams:
-            raise UsageError(
-                f"n_best is {self.n_best}, but {self.beams} beams find at most that many: set beams to {self.n_best}."
-            )
-        if self.min_new_tokens > self.max_new_tokens:
-            raise UsageError(
-                f"min_new_tokens ({self.min_new_tokens}) is more than max_new_tokens ({self.max_new_tokens})."
-            )
-        if not -10 <= self.length_penalty <= 10:
-            raise UsageError(f"length_penalty must be between -10 and 10, usually about 1, not {self.length_penalty}.")
-        if self.max_ratio is not None and not 0 < self.max_ratio < math.inf:
-            raise UsageError(f"max_ratio must be a number above 0, or None for no such limit, not {self.max_ratio}.")
-
-    def score(self, log_prob: float, length: int) -> float:
-        """What hypotheses are compared by."""
-        return log_prob / math.pow(length, self.length_penalty)
 
 
 @dataclass(frozen=True)
@@ -387,9 +355,3 @@ def _check_ids(vocab_size: int, end_id: int, forbidden_ids: Collection[int], *, 
         raise UsageError(f"the end symbol ({end_id}) is among forbidden_ids, so nothing could end; leave it out.")
     if len(set(forbidden_ids)) == vocab_size - 1 and not can_end_at_once:
         raise UsageError("forbidden_ids leave nothing but the end symbol, which min_new_tokens does not allow yet.")
-
-
-def _at_least(least: int, **values: int) -> None:
-    for name, value in values.items():
-        if value < least:
-            raise UsageError(f"{name} must be at least {least}, not {value}.")

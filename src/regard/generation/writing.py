@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from regard.generation.decoder import Decoder
-from regard.generation.sampling import Sampler, SamplingConfig
+from regard.generation.sampling import Sampler
+from regard.generation.settings import SamplingConfig
 
 GRAM = 3  # tokens that must agree before what followed them is guessed
 GUESSES = 8  # tokens that are guessed at a time

@@ -14,9 +14,9 @@ from regard.inspection.alignment import word_links
 from regard.labs.world_scores import WorldScores, measure
 from regard.tasks.translate import Translation, Translator
 from regard.training.metrics_log import read_metrics
+from regard.training.options import RunOptions
 from regard.training.progress import Progress
 from regard.training.report import CURVES
-from regard.training.runs import RunOptions
 from regard.training.translation import train_translation
 from regard.views.attention import attention_view
 from regard.views.report import report_view

@@ -7,7 +7,6 @@ decoder-only models (self-attention with a causal keep): they differ in what the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from torch import Tensor, nn
 
@@ -18,8 +17,6 @@ from regard.nn.feed_forward import FeedForward
 from regard.nn.masks import Keep
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.taps import Tap
-
-Placement = Literal["pre", "post"]
 
 
 class Residual(nn.Module):

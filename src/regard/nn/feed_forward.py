@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import unknown
 from regard.nn.dropout import Dropout
-
-Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "relu2", "swiglu"]
 
 
 def squared_relu(x: Tensor) -> Tensor:

@@ -19,34 +19,15 @@ Nothing here knows a model: adapters are put on the linear layers that a model h
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.errors import UsageError, unknown
+from regard.errors import UsageError
+from regard.nn.lora_settings import LoRAConfig
 from regard.nn.multihead import MultiHeadAttention
-
-Matrices = Literal["attention", "all"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoRAConfig:
-    lora_rank: int = 8  # how many directions each adapter can change
-    lora_alpha: float = 16.0  # weight of the adapters: what they add is multiplied by alpha / rank
-    lora_on: Matrices = "attention"  # which matrices get an adapter: those of attention, or all inside the blocks
-
-    def __post_init__(self) -> None:
-        if self.lora_rank < 1:
-            raise UsageError(f"lora_rank must be at least 1, not {self.lora_rank}.")
-        if not 0 < self.lora_alpha < math.inf:
-            raise UsageError(f"lora_alpha must be a finite number above 0, not {self.lora_alpha}.")
-        if self.lora_on not in get_args(Matrices):
-            raise unknown("lora_on", str(self.lora_on), get_args(Matrices))
 
 
 class LoRALinear(nn.Linear):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import unknown
-
-NormKind = Literal["layer", "rms"]
 
 
 class LayerNorm(nn.Module):

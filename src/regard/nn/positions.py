@@ -9,15 +9,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import UsageError, unknown
+from regard.nn.kinds import Layout, PositionKind
 
-Layout = Literal["interleaved", "halves"]
-PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 LAYOUTS, POSITION_KINDS = get_args(Layout), get_args(PositionKind)
 
 

@@ -30,11 +30,13 @@ from regard.checkpoint.folder import (
 )
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError, unknown
-from regard.generation.sampling import SamplingConfig
-from regard.generation.search import SearchConfig
-from regard.models.gpt import GPT, GPTConfig
-from regard.models.transformer import Transformer, TransformerConfig
-from regard.nn.lora import LoRAConfig, add_adapters, merge
+from regard.generation.settings import SamplingConfig, SearchConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
+from regard.nn.lora import add_adapters, merge
+from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
 from regard.tasks import generate, translate
 from regard.tasks.generate import Writer

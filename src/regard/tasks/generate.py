@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -26,15 +26,17 @@ from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids, WindowBatches, windows
 from regard.errors import DataError, UsageError
 from regard.generation.backend import gpt_decoder
-from regard.generation.sampling import SamplingConfig
+from regard.generation.settings import SamplingConfig
 from regard.generation.streaming import StoppingStream
 from regard.generation.suggesting import Suggestion, suggest
 from regard.generation.writing import GuessingDecoder, Written, write
 from regard.metrics.score import Score
-from regard.models.gpt import GPT, GPTConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
+from regard.tasks.settings import GenerateConfig
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.tokenizer import Tokenizer
 
@@ -44,20 +46,6 @@ VALIDATION_TOKENS = 1 << 16  # read at a time
 SCORED = 1 << 20  # validation tokens that the loss along the way is measured on
 SCORED_TOGETHER = 1 << 12  # tokens of a text that are scored in one pass
 SAMPLES = 4  # continuations for the report
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerateConfig:
-    tokens: Literal["char", "bpe"] = "bpe"  # what is read and written at a time: characters, or pieces of words
-    pieces: int = 4000  # how many pieces the vocabulary learns at most
-    validation_share: float = 0.1  # of the text, at its end, held out (2 million tokens at most)
-    window: int | None = None  # tokens that are learned from at once, if fewer than the context
-
-    def __post_init__(self) -> None:
-        if self.window is not None and self.window < 1:
-            raise UsageError(f"window must be at least 1, not {self.window}.")
-        if not 0 < self.validation_share < 1:
-            raise UsageError(f"validation_share must lie between 0 and 1, as 0.1 does, not {self.validation_share}.")
 
 
 class GenerateTask:

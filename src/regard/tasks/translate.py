@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -24,16 +24,19 @@ from regard.data.batches import BatchPlan, token_batches
 from regard.data.pairs import Pair
 from regard.errors import DataError, FolderError, UsageError
 from regard.generation.backend import translation_decoder
-from regard.generation.search import Hypothesis, SearchConfig, beam_search, stream
+from regard.generation.search import Hypothesis, beam_search, stream
+from regard.generation.settings import SearchConfig
 from regard.generation.streaming import pieces
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu, chrf
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 from regard.nn.dropout import generator
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
+from regard.tasks.settings import TranslateConfig
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.piece_dropout import PieceDropout
 from regard.text.tokenizer import Tokenizer
@@ -45,21 +48,6 @@ SOURCE_TOKENIZER = "tokenizer.source.json"
 TARGET_TOKENIZER = "tokenizer.target.json"
 SCORED = 500  # validation pairs that the closing scores are measured on
 VALIDATION_TOKENS = 8192
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslateConfig:
-    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "word", "char"] = "bpe"  # what a piece is
-    pieces: int = 8000  # how many pieces the vocabulary learns at most
-    separate_vocabularies: bool = False  # one vocabulary for each language instead of a joint one
-    piece_dropout: float = 0.0  # share of BPE merges left out at random in training; more is better for few data
-    word_dropout: float = 0.0  # share of written pieces hidden from the decoder in training: it must look at the source
-    max_length: int = 256  # pairs with a side of more pieces than this, the end included, are left out and counted
-
-    def __post_init__(self) -> None:
-        for name in ("piece_dropout", "word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}.")
 
 
 class Vocabularies(NamedTuple):

@@ -1,7 +1,7 @@
 """Going on from weights: what every fine-tuning has in common, whatever its task.
 
-A task reads its own kind of folder and says which settings it took from there. Here are the rest: where a folder is
-found, what contradicts it, adapters instead of the whole model, and what is written when the training is over.
+A task reads its own kind of folder and says which settings it took from there. Here are the rest: what contradicts a
+folder, adapters instead of the whole model, and what is written when the training is over.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from regard.checkpoint.adapters import BASE, BaseReference, weights_checksum
 from regard.checkpoint.folder import ADAPTER, WEIGHTS, own_tensors
-from regard.checkpoint.hub import model_folder
-from regard.config import from_dict, to_dict
+from regard.config import to_dict
 from regard.errors import UsageError
-from regard.nn.lora import LoRAConfig, adapter_tensors, add_adapters, merge
+from regard.nn.lora import adapter_tensors, add_adapters, merge
+from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.folders import LORA, is_adapter_folder
+from regard.training.options import flag_of
 
 
 @dataclass(frozen=True)
@@ -82,30 +83,13 @@ def whole(model: nn.Module) -> Weights:
     return Weights(WEIGHTS, own_tensors(model), {})
 
 
-def find_folder(name: str, out: Path) -> Path:
-    """The folder to go on from; one of the Hub's is fetched. It must not be the one that is written."""
-    folder = model_folder(name)
-    if out.exists() and folder.exists() and out.resolve() == folder.resolve():
-        raise UsageError(f"--from and --out are the same folder, {folder}: choose another --out.")
-    return folder
-
-
-def lora_settings(given: Mapping[str, Any], *, lora: bool, begins: bool) -> LoRAConfig | None:
-    """The adapters that were asked for; without --lora there is nothing to set on them."""
-    if lora and not begins:
-        raise UsageError("--lora learns beside weights that are there already: name their folder with --from.")
-    if given and not lora:
-        raise UsageError(f"{_flag(min(given))} is a setting of adapters: give --lora beside it.")
-    return from_dict(LoRAConfig, given) if lora else None
-
-
 def refuse_contradictions(
     given: Mapping[str, Any], found: Any, *, name: str, free: Sequence[str] = (), advice: str = ""
 ) -> None:
     """Settings that a model was given must be those that it has, but for the `free` ones."""
     fields = {field.name for field in dataclasses.fields(found)}.difference(free)
     wrong = [
-        f"{_flag(key)} {value} (there: {getattr(found, key)})"
+        f"{flag_of(key)} {value} (there: {getattr(found, key)})"
         for key, value in given.items()
         if key in fields and value != getattr(found, key)
     ]
@@ -114,10 +98,6 @@ def refuse_contradictions(
             f"the model in {name} is what it is, and {' and '.join(wrong)} would be another: leave that away, or train "
             f"a new model without --from.{advice and f' {advice}'}"
         )
-
-
-def _flag(setting: str) -> str:
-    return "--" + setting.replace("_", "-")
 
 
 def _plain(lora: LoRAConfig | None) -> dict[str, Any]:

@@ -9,8 +9,6 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import torch
-
 from regard.errors import UsageError, unknown
 from regard.views.view import find_browser
 
@@ -29,14 +27,18 @@ class Choice:
 
 def choose_device(asked: str) -> Choice:
     """Where the tensors live. `auto` takes an accelerator if there is one."""
+    if asked != "auto" and (asked.partition(":")[0] not in DEVICES or asked.startswith("cpu:")):
+        raise unknown("device", asked, ("auto", *DEVICES))
+    if asked == "cpu":
+        return Choice("device", asked, "asked for")
+    import torch
+
     if asked == "auto":
         if torch.cuda.is_available():
             return Choice("device", "cuda", f"found {torch.cuda.get_device_name()}")
         if torch.backends.mps.is_available():
             return Choice("device", "mps", "found Apple's GPU")
         return Choice("device", "cpu", "no accelerator found")
-    if asked.partition(":")[0] not in DEVICES or asked.startswith("cpu:"):
-        raise unknown("device", asked, ("auto", *DEVICES))
     try:
         torch.empty(1, device=asked)
     except (RuntimeError, AssertionError) as error:
@@ -50,8 +52,17 @@ def choose_compile() -> Choice:
     return Choice("compile", "off", "eager kernels give the same numbers whatever shapes came before")
 
 
+def choose_threads() -> Choice:
+    """How many threads compute."""
+    import torch
+
+    return Choice("threads", str(torch.get_num_threads()), "torch's choice; OMP_NUM_THREADS sets another number")
+
+
 def survey() -> list[Choice]:
     """What was found on this machine and what follows from it."""
+    import torch
+
     python = f"{platform.python_implementation()} {platform.python_version()}"
     browser = find_browser()
     free = shutil.disk_usage(".").free / 1e9
@@ -59,7 +70,8 @@ def survey() -> list[Choice]:
         Choice("python", python, f"on {platform.system()} {platform.machine()}, {sys.executable}"),
         Choice("regard", version("regard"), f"torch {torch.__version__}, tokenizers {version('tokenizers')}"),
         choose_device("auto"),
-        Choice("threads", str(torch.get_num_threads()), f"{os.cpu_count()} cores seen; OMP_NUM_THREADS changes it"),
+        Choice("cores", str(os.cpu_count()), "as the operating system counts them"),
+        choose_threads(),
         Choice("vectors", torch.backends.cpu.get_cpu_capability(), "the widest instructions torch uses here"),
         Choice("precision", "fp32", "trains exactly and repeatably on a CPU"),
         choose_compile(),

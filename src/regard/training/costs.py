@@ -1,4 +1,4 @@
-"""What a model costs, counted on the meta device: nothing is allocated, nothing is built.
+"""What a model costs, counted from its settings: nothing is built, and torch is not needed.
 
 FLOPs count a multiplication and an addition as two. Training a token costs three times its forward pass: once
 forward, twice backward. Attention's own products grow with the length of the text and are given for one length.
@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
 from regard.config import from_dict
 from regard.errors import UsageError, unknown
-from regard.models.transformer import PRESETS, Transformer, TransformerConfig
-from regard.training.recipes import RECIPES, translation_recipe
+from regard.models.transformer_settings import PRESETS, TransformerConfig
+from regard.training.recipes import RECIPES, translation_recipe, usual_recipe
 
 PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transformer-big-fr": 300_000}
 PAPER_TOKENS = 25_000  # source tokens of a batch of the paper, and as many target tokens
@@ -55,29 +53,28 @@ class Plan:
             f"training                {_flops(self.training_flops):>15}  a source and a target token",
         ]
         if self.paper_flops is not None:
-            years = self.paper_flops / 100e9 / 86_400 / 365
+            time = lasting(self.paper_flops / 100e9)
             lines.append(
                 f"the paper's training    {_flops(self.paper_flops):>15}  {PAPER_STEPS[self.preset]:,} steps of "
-                f"{PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens; {years:.1f} years at 100 GFLOP/s, a laptop's CPU.\n"
+                f"{PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens; {time} at 100 GFLOP/s, a laptop's CPU.\n"
                 f"                                         It was not run here, and its BLEU is not claimed."
             )
         return "\n".join(lines)
 
 
-def plan(preset: str, *, vocab_size: int | None = None, recipe: str = "paper", batch_tokens: int = 4096) -> Plan:
-    """Count the parameters, memory and compute of a preset."""
+def plan(preset: str, *, vocab_size: int | None = None, recipe: str | None = None, batch_tokens: int = 4096) -> Plan:
+    """Count the parameters, memory and compute of a preset, with the recipe that a training of this size would use."""
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
+    recipe = usual_recipe(preset) if recipe is None else recipe
     if recipe not in RECIPES:
         raise unknown("recipe", recipe, RECIPES)
     if batch_tokens < 1:
         raise UsageError(f"batch_tokens must be at least 1, not {batch_tokens}.")
     vocabulary = int(str(PRESETS[preset].get("vocab_size", 8000))) if vocab_size is None else vocab_size
     config = from_dict(TransformerConfig, {**translation_recipe(recipe, preset).model, "vocab_size": vocabulary})
-    with torch.device("meta"):
-        model = Transformer(config)
-    parameters = sum(param.numel() for param in model.parameters())
-    by_part = _by_part(model)
+    by_part = parameters_by_part(config)
+    parameters = sum(by_part.values())
     forward = _forward_flops(config)
     paper = PAPER_STEPS.get(preset)
     return Plan(
@@ -97,22 +94,50 @@ def plan(preset: str, *, vocab_size: int | None = None, recipe: str = "paper", b
     )
 
 
-def _by_part(model: Transformer) -> dict[str, int]:
-    """Parameters by what they are for."""
-    parts: dict[str, int] = {}
-    for name, param in model.named_parameters():
-        if "embedding" in name or name.startswith("output"):
-            part = "embeddings"
-        elif "cross_attention" in name:
-            part = "cross-attention"
-        elif "self_attention" in name:
-            part = f"{name.split('.')[0]} self-attention"
-        elif "feed_forward." in name:
-            part = f"{name.split('.')[0]} feed-forward"
-        else:
-            part = "norms"
-        parts[part] = parts.get(part, 0) + param.numel()
-    return parts
+def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
+    """How many parameters a model of this config has, by what they are for; those it has none of are left out."""
+    width, bias = config.width, int(config.bias)
+
+    def linear(inputs: int, outputs: int) -> int:
+        return inputs * outputs + bias * outputs
+
+    def attention(address: str) -> int:
+        inner = config.heads_at.get(address, config.heads) * config.head_width
+        return linear(width, 3 * inner) + linear(inner, width)
+
+    feed_forward = linear(width, config.hidden * (2 if config.activation == "swiglu" else 1)) + linear(
+        config.hidden, width
+    )
+    norm = width * (2 if config.norm == "layer" and config.bias else 1)
+    sides = int(config.has_encoder) + int(config.has_decoder)
+    encoder_layers = config.encoder_layers if config.has_encoder else 0
+    decoder_layers = config.decoder_layers if config.has_decoder else 0
+    attentions = {address: attention(address) for address in config.attentions}
+    norms = len(attentions) + encoder_layers + decoder_layers  # one for each sublayer
+    parts = {
+        "embeddings": _embeddings(config, sides, norm),
+        "encoder self-attention": sum(n for at, n in attentions.items() if at.startswith("encoder.")),
+        "encoder feed-forward": encoder_layers * feed_forward,
+        "decoder self-attention": sum(
+            n for at, n in attentions.items() if at.startswith("decoder.") and at.endswith(".self")
+        ),
+        "cross-attention": sum(n for at, n in attentions.items() if at.endswith(".cross")),
+        "decoder feed-forward": decoder_layers * feed_forward,
+        "norms": (norms + (sides if config.final_norm else 0)) * norm,
+    }
+    return {part: count for part, count in parts.items() if count}
+
+
+def _embeddings(config: TransformerConfig, sides: int, norm: int) -> int:
+    """All that turns ids into vectors and vectors into logits."""
+    source = (config.source_vocab_size or config.vocab_size) if config.has_encoder else 0
+    target = config.vocab_size if config.has_decoder else 0
+    shared = sides == 2 and config.source_vocab_size is None
+    rows = target if shared else source + target
+    rows += 0 if config.tie_embeddings else config.vocab_size
+    rows += sides * config.max_positions if config.positions == "learned" else 0
+    bias = config.vocab_size if config.output_bias else 0
+    return rows * config.width + bias + (sides * norm if config.embedding_norm else 0)
 
 
 def _forward_flops(config: TransformerConfig) -> int:
@@ -131,6 +156,15 @@ def _activation_bytes(config: TransformerConfig, tokens: int) -> int:
     block = 6 * config.width + 4 * inner + 2 * config.hidden
     layers = config.encoder_layers + 1.5 * config.decoder_layers
     return int(BYTES * tokens / 2 * layers * block)
+
+
+def lasting(seconds: float) -> str:
+    """A length of time in the largest unit of which it holds at least two."""
+    day = 86_400
+    for unit, length in (("years", 365 * day), ("months", 365 * day / 12), ("days", day), ("hours", 3600)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.{0 if seconds >= 10 * length else 1}f} {unit}"
+    return f"{seconds / 60:.0f} minutes"
 
 
 def _size(count: float) -> str:

@@ -30,13 +30,13 @@ from regard.tasks.task import Task
 from regard.training.averaging import Averager
 from regard.training.metrics_log import MetricsLog
 from regard.training.optimisers import load_state_tensors, make_optimisers, set_rate, state_tensors
+from regard.training.options import BUDGET, GoOn, go_on_in_python
 from regard.training.progress import Progress, Silent
 from regard.training.replicas import Replicas, choose_replicas
 from regard.training.schedules import rate_factor
 from regard.training.settings import TrainingConfig
 
 SEED_STRIDE = 100_000_007  # keeps the seeds of neighbouring runs apart
-BUDGET = ("steps", "minutes")  # the settings that a resumed run may change
 PATIENCE = 50  # updates with a loss far above the best before a run counts as diverging
 
 
@@ -77,11 +77,12 @@ class Trainer:
         rank: int = 0,
         world_size: int = 1,
         replicas: int | None = None,
+        go_on: GoOn = go_on_in_python,
     ) -> None:
         if config.steps is None and config.minutes is None:
             raise UsageError("a training needs a budget: give --steps or --minutes.")
         self.task, self.config, self.run_folder = task, config, run
-        self.save_every = save_every
+        self.save_every, self.go_on = save_every, go_on
         self.replicas = Replicas(task, choose_replicas(config.batch_tokens) if replicas is None else replicas)
         self.identity = {**to_dict(config), **(identity or {})}
         self.machine = {
@@ -121,7 +122,7 @@ class Trainer:
                 if self._stop_asked:
                     raise InterruptedRunError(
                         f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with: "
-                        f"--out {self.run_folder} --resume"
+                        f"{self.go_on(self.run_folder, None)}"
                     )
         finally:
             log.close()
@@ -220,15 +221,15 @@ class Trainer:
 
     def _diverged(self, what: str) -> DivergenceError:
         kept = last_good_checkpoint(self.run_folder)
-        where = "no checkpoint was written yet"
-        if kept is not None:
-            where = (
-                f"the weights of step {kept.step:,} are kept in {kept.path}; make a model of them with --out "
-                f"{self.run_folder} --resume --steps {kept.step}"
-            )
+        message = (
+            f"{what} at step {self.at.step:,}; training stopped. To train anew, choose another --out, a lower learning "
+            f"rate (now {self.config.learning_rate:g}) or a longer warm-up."
+        )
+        if kept is None:
+            return DivergenceError(f"{message} No checkpoint was written yet.")
         return DivergenceError(
-            f"{what} at step {self.at.step:,}; training stopped, {where}. To train anew, choose another --out, a lower "
-            f"learning rate (now {self.config.learning_rate:g}) or a longer warm-up."
+            f"{message} The weights of step {kept.step:,} are kept in {kept.path}; make a model of them with: "
+            f"{self.go_on(self.run_folder, kept.step)}"
         )
 
     def _validate_if_due(self, fraction: float) -> dict[str, float]:

@@ -9,14 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.models.gpt import PRESETS as GPT_PRESETS
-from regard.models.transformer import MODERN, PRESETS
+from regard.models.gpt_settings import PRESETS as GPT_PRESETS
+from regard.models.transformer_settings import MODERN, PRESETS
+
+RECIPES = ("default", "paper")
+PUBLISHED = "transformer-"  # how the names of the paper's own shapes begin
 
 
 @dataclass(frozen=True)
 class Recipe:
     model: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+
+
+def usual_recipe(size: str) -> str:
+    """The recipe of a size where none is asked for: a size that the paper published comes with the paper's."""
+    return "paper" if size.startswith(PUBLISHED) else "default"
 
 
 def paper_learning_rate(width: int, warmup_steps: int) -> float:
@@ -32,7 +40,7 @@ def translation_recipe(name: str, size: str, *, width: int | None = None, warmup
     shape = {key: value for key, value in PRESETS[size].items() if key != "vocab_size"}
     if name == "default":
         return Recipe(model={**shape, **MODERN}, training={})
-    warmup = warmup_steps or (4000 if size.startswith("transformer-") else 1000)
+    warmup = warmup_steps or (4000 if size.startswith(PUBLISHED) else 1000)
     return Recipe(
         model=shape,
         training=dict(
@@ -75,6 +83,3 @@ def fine_tuning_recipe(*, lora: bool) -> Recipe:
             optimiser="adamw", learning_rate=rate, matrix_learning_rate=0.002, warmup_steps=20, label_smoothing=0.0
         )
     )
-
-
-RECIPES = ("default", "paper")

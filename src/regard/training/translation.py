@@ -1,4 +1,7 @@
-"""From pairs of sentences to a translator: read, hold some out, train."""
+"""From pairs of sentences to a translator: read, hold some out, train.
+
+Whatever can be wrong with a request or its data is found before torch is loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,25 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.checkpoint.card import CardData
-from regard.checkpoint.output import output_folder
+from regard.checkpoint.output import check_output, output_folder
 from regard.config import from_dict
 from regard.data.batches import split_validation
 from regard.data.pairs import BadRow, Pair, Reading, read_pairs
 from regard.data.world.translation import sentences
 from regard.errors import DataError, UsageError, unknown
-from regard.generation.search import SearchConfig
-from regard.models.transformer import PRESETS, TransformerConfig
-from regard.tasks.translate import TranslateConfig, TranslateTask, Translator, Vocabularies, make_model
-from regard.training.recipes import RECIPES, translation_recipe
-from regard.training.runs import Budget, Run, RunOptions, carry_out, sort_settings
+from regard.generation.settings import SearchConfig
+from regard.models.transformer_settings import PRESETS, TransformerConfig
+from regard.tasks.settings import TranslateConfig
+from regard.training.options import Budget, RunOptions, sort_settings
+from regard.training.recipes import RECIPES, translation_recipe, usual_recipe
 from regard.training.settings import TrainingConfig
+
+if TYPE_CHECKING:
+    from regard.tasks.translate import Translator
+    from regard.training.runs import Run
 
 SIZES = tuple(PRESETS)
 WORLD = "the built-in world"
@@ -44,14 +51,18 @@ def train_translation(
     reverse: bool = False,
     skip_bad_rows: bool = False,
     size: str = "small",
-    recipe: str = "default",
+    recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
     options: RunOptions | None = None,
 ) -> Run[Translator]:
-    """Train a translator on pairs from files, or on the built-in world if no files are given."""
+    """Train a translator on pairs from files, or on the built-in world if no files are given.
+
+    Without a `recipe` the size's own is used: `paper` for the published ones (transformer-…), else `default`.
+    """
     options = options or RunOptions()
     if size not in SIZES:
         raise unknown("size", size, SIZES)
+    recipe = usual_recipe(size) if recipe is None else recipe
     if recipe not in RECIPES:
         raise unknown("recipe", recipe, RECIPES)
     parts = sort_settings(settings or {}, (TransformerConfig, TrainingConfig, TranslateConfig, SearchConfig))
@@ -61,14 +72,20 @@ def train_translation(
         width=parts[TransformerConfig].get("width"),
         warmup_steps=parts[TrainingConfig].get("warmup_steps"),
     )
+    shape = {**bundle.model, **parts[TransformerConfig]}
+    from_dict(TransformerConfig, {**shape, "vocab_size": 1})  # how many pieces there are is not known yet
+    check_output(out, resume=options.resume, force=options.force)
     budget = Budget.settle({**bundle.training, **parts[TrainingConfig]}, out, resume=options.resume)
     config = from_dict(TranslateConfig, parts[TranslateConfig])
     search = from_dict(SearchConfig, parts[SearchConfig])
     pairs = _read(data, validation, columns=columns, reverse=reverse, skip_bad_rows=skip_bad_rows)
+    from regard.tasks.translate import TranslateTask, Vocabularies, make_model
+    from regard.training.runs import carry_out
+
     with output_folder(out, resume=options.resume, force=options.force):
         vocabularies = Vocabularies.train(pairs.train, config)
         task = TranslateTask(
-            model=make_model(vocabularies, {**bundle.model, **parts[TransformerConfig]}, seed=budget.config.seed),
+            model=make_model(vocabularies, shape, seed=budget.config.seed),
             vocabularies=vocabularies,
             train=pairs.train,
             validation=pairs.validation,

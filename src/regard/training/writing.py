@@ -1,4 +1,7 @@
-"""From plain text to a writer: read, cut into tokens, hold the end out, train."""
+"""From plain text to a writer: read, cut into tokens, hold the end out, train.
+
+Whatever can be wrong with a request is found before torch is loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,29 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.checkpoint.card import CardData
-from regard.checkpoint.folder import load_into, own_tensors
-from regard.checkpoint.output import output_folder
+from regard.checkpoint.output import check_output, output_folder
+from regard.checkpoint.presence import check_folder
 from regard.config import from_dict
 from regard.data.corpus import Corpus, Ids, corpus_ids, learned_tokenizer, split_ids
 from regard.data.world.stories import stories
 from regard.errors import UsageError, unknown
-from regard.generation.sampling import SamplingConfig
-from regard.models.gpt import GPT, PRESETS, GPTConfig
-from regard.nn.lora import LoRAConfig
-from regard.tasks.folders import load_writer
-from regard.tasks.generate import GenerateConfig, GenerateTask, Writer, make_gpt
+from regard.generation.settings import SamplingConfig
+from regard.models.gpt_settings import PRESETS, GPTConfig
+from regard.nn.lora_settings import LoRAConfig
+from regard.tasks.settings import GenerateConfig
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
-from regard.training.beginning import Beginning, find_folder, lora_settings, refuse_contradictions
+from regard.training.options import Budget, RunOptions, find_folder, lora_settings, sort_settings
 from regard.training.recipes import fine_tuning_recipe, writing_recipe
-from regard.training.runs import Budget, Run, RunOptions, carry_out, sort_settings
 from regard.training.settings import TrainingConfig
+
+if TYPE_CHECKING:
+    from regard.models.gpt import GPT
+    from regard.tasks.generate import Writer
+    from regard.training.runs import Run
 
 SIZES = tuple(PRESETS)
 WORLD = "the built-in world's stories"
@@ -57,23 +63,32 @@ def train_writer(
     parts = sort_settings(settings or {}, (GPTConfig, TrainingConfig, GenerateConfig, SamplingConfig, LoRAConfig))
     adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
     bundle = writing_recipe(size or USUAL_SIZE)
+    shape = {**bundle.model, **parts[GPTConfig]}
+    if from_ is None:
+        from_dict(GPTConfig, {**shape, "vocab_size": 1})  # how many tokens there are is not known yet
+    check_output(out, resume=options.resume, force=options.force)
     tuning = fine_tuning_recipe(lora=lora).training if from_ is not None else {}
     budget = Budget.settle({**bundle.training, **tuning, **parts[TrainingConfig]}, out, resume=options.resume)
     config = from_dict(GenerateConfig, parts[GenerateConfig])
     sampling = from_dict(SamplingConfig, parts[SamplingConfig])
     if validation and not data:
         raise UsageError("--validation needs training files beside it; without files the built-in world is used.")
+    corpus, checking = (Corpus.find(files) if files else None for files in (data, validation))
     begun = None
     if from_ is not None:
         begun = _begin(str(from_), out, size=size, parts=parts, config=config)
         config, sampling = begun.config, begun.sampling
+    from regard.tasks.generate import GenerateTask, make_gpt
+    from regard.training.beginning import Beginning
+    from regard.training.runs import carry_out
+
     with output_folder(out, resume=options.resume, force=options.force):
-        tokenizer, train, held, names = _read(data, validation, config, begun.tokenizer if begun else None)
+        tokenizer, train, held, names = _read(corpus, checking, config, begun.tokenizer if begun else None)
         if begun:
             model, described = begun.model, {}
             beginning = Beginning.of(str(from_), begun.folder, model, lora=adapters, seed=budget.config.seed)
         else:
-            model = make_gpt(tokenizer, {**bundle.model, **parts[GPTConfig]}, seed=budget.config.seed)
+            model = make_gpt(tokenizer, shape, seed=budget.config.seed)
             beginning, described = None, {"size": size or USUAL_SIZE}
         task = GenerateTask(
             model=model,
@@ -115,6 +130,12 @@ def _begin(
                 f"tokens already. Leave --{setting} away, or train a new model without --from."
             )
     folder = find_folder(name, out)
+    check_folder(folder)
+    from regard.checkpoint.folder import load_into, own_tensors
+    from regard.models.gpt import GPT
+    from regard.tasks.folders import load_writer
+    from regard.training.beginning import refuse_contradictions
+
     writer = load_writer(folder)
     given, found = parts[GPTConfig], writer.model.config
     refuse_contradictions(given, found, name=name, free=("dropout",), advice=_shorter(given, found))
@@ -137,22 +158,20 @@ def _shorter(given: Mapping[str, Any], found: GPTConfig) -> str:
 
 
 def _read(
-    data: Sequence[Path] | None, validation: Sequence[Path] | None, config: GenerateConfig, known: Tokenizer | None
+    corpus: Corpus | None, validation: Corpus | None, config: GenerateConfig, known: Tokenizer | None
 ) -> tuple[Tokenizer, Ids, Ids, tuple[str, str]]:
     """A tokenizer (the known one, if there is), ids to train on, ids to validate on, and what the two are called."""
-    if not data:
+    if corpus is None:
         text = "\n\n".join(stories())
         tokenizer = known or _learn(iter([text]), config)
         train, held = _split(tokenizer.encode_array(text), config)
         return tokenizer, train, held, (WORLD, f"{WORLD}, the end")
-    corpus = Corpus.find(data)
     tokenizer = known or learned_tokenizer(
         corpus, {"tokens": config.tokens, "pieces": config.pieces}, lambda texts: _learn(texts, config)
     )
     ids = corpus_ids(corpus, tokenizer)
-    if validation:
-        checking = Corpus.find(validation)
-        return tokenizer, ids, corpus_ids(checking, tokenizer), (str(corpus), str(checking))
+    if validation is not None:
+        return tokenizer, ids, corpus_ids(validation, tokenizer), (str(corpus), str(validation))
     train, held = _split(ids, config)
     return tokenizer, train, held, (str(corpus), f"{corpus}, the end")
 

@@ -21,7 +21,8 @@ from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_
 from regard.checkpoint.convert.marian_weights import marian_obstacles
 from regard.checkpoint.folder import load_into, own_tensors
 from regard.errors import FolderError, UsageError
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 from regard.text.tokenizer import Symbols, Tokenizer
 from regard.text.training import train_tokenizer

@@ -18,7 +18,7 @@ from regard.checkpoint.convert import gpt2, llama, nanochat
 from regard.checkpoint.convert.settings import Refusals, Requirement, no_class_for, refuse_export
 from regard.checkpoint.folder import CONFIG, ModelFolder, read_model, write_model
 from regard.errors import FolderError
-from regard.models.gpt import GPTConfig
+from regard.models.gpt_settings import GPTConfig
 from regard.text.tokenizer import Symbols, Tokenizer
 
 TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.checkpoint.convert.settings import Refusals, Requirement
-from regard.models.gpt import GPTConfig
+from regard.models.gpt_settings import GPTConfig
 
 MODEL_TYPE, CLASS = "gpt2", "GPT2LMHeadModel"
 ACTIVATIONS = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from regard.models.gpt import GPTConfig
+from regard.models.gpt_settings import GPTConfig
 
 Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name of a tensor, and the names of the tensors of which it is made
 OUTPUT = "lm_head.weight"

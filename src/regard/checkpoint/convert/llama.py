@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
-from regard.models.gpt import GPTConfig
+from regard.models.gpt_settings import GPTConfig
 
 MODEL_TYPES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 FIXED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "use_sliding_window": False}

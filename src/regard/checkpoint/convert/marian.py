@@ -31,7 +31,7 @@ from regard.checkpoint.convert.marian_weights import (
 from regard.checkpoint.convert.sentencepiece import spm_from_tokenizer, tokenizer_from_spm
 from regard.checkpoint.folder import ModelFolder, read_model, write_model
 from regard.errors import FolderError, UsageError
-from regard.models.transformer import TransformerConfig
+from regard.models.transformer_settings import TransformerConfig
 from regard.text.tokenizer import Symbols, Tokenizer
 
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"

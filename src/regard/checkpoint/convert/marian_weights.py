@@ -35,7 +35,8 @@ from torch import Tensor
 
 from regard.checkpoint.folder import own_tensors
 from regard.errors import FolderError, UsageError, some
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import Transformer
+from regard.models.transformer_settings import TransformerConfig
 from regard.nn.positions import sinusoids
 
 MODEL_TYPE = "marian"

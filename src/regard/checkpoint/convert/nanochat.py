@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
-from regard.models.gpt import GPTConfig
+from regard.models.gpt_settings import GPTConfig
 
 MODEL_TYPE, CLASS = "nanochat", "NanoChatForCausalLM"
 FIXED = {"hidden_act": "relu2", "attention_bias": False}

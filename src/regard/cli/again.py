@@ -1,0 +1,39 @@
+"""The user's own command line once more, to be pasted: going on with a run instead of beginning it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+BUDGET = ("--steps", "--minutes")
+
+
+def command_to_go_on(arguments: Sequence[str], *, steps: int | None = None) -> str:
+    """`regard <arguments>` with --resume instead of --force, and with another budget if `steps` is given."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        flag, given, _ = word.partition("=")
+        if flag in ("--force", "--resume"):
+            continue
+        if steps is not None and flag in BUDGET:
+            if not given:
+                next(words, None)
+            continue
+        kept.append(word)
+    budget = [] if steps is None else ["--steps", str(steps)]
+    return shlex.join([*_program(), *kept, *budget, "--resume"])
+
+
+def _program() -> list[str]:
+    """How this program was called: by its name if the shell finds it so, else by its path."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py" and called.parent.name == "regard":
+        return [sys.executable, "-m", "regard"]
+    found = shutil.which("regard")
+    if called.name == "regard" and (found is None or Path(found).resolve() != called.resolve()):
+        return [str(called)]
+    return ["regard"]
