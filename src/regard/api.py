@@ -116,7 +116,7 @@ def evaluate(
 ) -> list[Score]:
     """BLEU and chrF of a translator on pairs from files, read as `train` reads them, with their signatures.
 
-    With `progress`, rows that are left out are listed on stderr.
+    With `progress`, rows that are left out and columns that are not read are named on stderr.
     """
     from regard.data.pairs import read_pairs
     from regard.metrics.translation import bleu, chrf
@@ -125,11 +125,11 @@ def evaluate(
     if not paths:
         raise UsageError("evaluate needs a file of pairs.")
     reading = read_pairs(paths, columns=columns, skip_bad_rows=skip_bad_rows)
-    if progress and reading.bad:
+    if progress and (reading.remarks or reading.bad):
         from regard.training.progress import Lines
         from regard.training.translation import skipped_rows
 
-        Lines().say("\n".join(skipped_rows(reading.bad)))
+        Lines().say("\n".join([*reading.remarks, *skipped_rows(reading.bad)]))
     pairs = [pair.reversed() for pair in reading.pairs] if reverse else reading.pairs
     outputs = [translation.text for translation in model([pair.source for pair in pairs], **search)]
     references = [pair.target for pair in pairs]

@@ -71,6 +71,15 @@ def test_bad_rows_are_named_or_left_out_and_listed(regard: Run, model: Path, tmp
     assert f"{path}:2: empty line" in skipping.err
 
 
+def test_columns_that_are_not_read_are_named(regard: Run, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("one two\t2 1\tsomebody\nthree four\t4 3\tsomebody\n", encoding="utf-8")
+    said = regard("evaluate", model, path)
+    assert said.code == 0
+    assert "columns: the first two of 3 in test.tsv are source and target" in said.err
+    assert regard("evaluate", model, path, "--columns", 1, 2).err == ""
+
+
 def test_a_file_is_needed(regard: Run, model: Path, tmp_path: Path) -> None:
     said = regard("evaluate", model)
     assert said.code == 2

@@ -134,6 +134,61 @@ def test_without_a_known_header_the_first_two_columns_count(tmp_path: Path) -> N
     assert read_pairs([path]).pairs == [Pair("english", "french"), Pair("a", "b")]
 
 
+@pytest.mark.parametrize(("suffix", "separator", "hint"), [(".tsv", "\t", "a tab"), (".csv", ",", "a comma")])
+def test_a_row_with_more_columns_than_the_others_is_not_cut_silently(
+    suffix: str, separator: str, hint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"table{suffix}"
+    for header, whose in (("", "most rows have"), ("source|target\n", "the header has")):
+        text = f"{header}a|b\nc|d|e\nf|g\n".replace("|", separator)
+        path.write_text(text, encoding="utf-8")
+        line = 3 if header else 2
+        with pytest.raises(DataError) as caught:
+            read_pairs(path)
+        assert f"{path}:{line}: 3 columns where {whose} 2; is there {hint}" in str(caught.value)
+        reading = read_pairs(path, skip_bad_rows=True)
+        assert reading.pairs == [Pair("a", "b"), Pair("f", "g")]
+        assert [row.line for row in reading.bad] == [line]
+        assert reading.remarks == []
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".tsv", "\t"), (".csv", ",")])
+def test_empty_cells_at_the_end_of_a_row_are_no_columns(suffix: str, separator: str, tmp_path: Path) -> None:
+    path = tmp_path / f"table{suffix}"
+    path.write_text("a|b||\nc|d\n".replace("|", separator), encoding="utf-8")
+    reading = read_pairs(path)
+    assert (reading.pairs, reading.remarks) == ([Pair("a", "b"), Pair("c", "d")], [])
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".tsv", "\t"), (".csv", ",")])
+def test_a_table_of_three_columns_says_which_are_read_and_how_to_choose(
+    suffix: str, separator: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"table{suffix}"
+    path.write_text("a|b|by x\nc|d|by y\ne|f|by z|1\ng|h\n".replace("|", separator), encoding="utf-8")
+    reading = read_pairs(path, skip_bad_rows=True)
+    assert reading.pairs == [Pair("a", "b"), Pair("c", "d"), Pair("g", "h")]
+    assert [(row.line, row.reason[:31]) for row in reading.bad] == [(3, "4 columns where most rows have ")]
+    [remark] = reading.remarks
+    assert f"the first two of 3 in {path.name} are source and target" in remark
+    assert "--columns 1 3" in remark
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".tsv", "\t"), (".csv", ",")])
+def test_columns_by_their_numbers(suffix: str, separator: str, tmp_path: Path) -> None:
+    path = tmp_path / f"table{suffix}"
+    path.write_text("1|a|b\n2|c|d\n".replace("|", separator), encoding="utf-8")
+    reading = read_pairs(path, columns=("3", "2"))
+    assert (reading.pairs, reading.remarks) == ([Pair("b", "a"), Pair("d", "c")], [])
+    for columns in (("2", "4"), ("0", "2")):
+        with pytest.raises(UsageError, match=r"has no column [04]: its columns are 1 to 3"):
+            read_pairs(path, columns=columns)
+    path.write_text("id|source|target\n1|a|b\n".replace("|", separator), encoding="utf-8")
+    assert read_pairs(path, columns=("2", "3")).pairs == [Pair("a", "b")], "a header is no pair"
+    path.write_text("3|2\na|b\n".replace("|", separator), encoding="utf-8")
+    assert read_pairs(path, columns=("2", "3")).pairs == [Pair("b", "a")], "names come first"
+
+
 def test_json_keys(tmp_path: Path) -> None:
     path = tmp_path / "table.jsonl"
     path.write_text('{"src": "a", "tgt": "b", "en": "c", "fr": "d"}\n', encoding="utf-8")

@@ -64,6 +64,7 @@ BAD_TABLES = {
     "an empty line": ("pairs.tsv", GOOD.encode() + b"\nfive\t5\n", "{file}:3: empty line", "--skip-bad-rows"),
     "an empty side": ("pairs.tsv", GOOD.encode() + b"five\t\n", "{file}:3: the target is empty", "--skip-bad-rows"),
     "a short row": ("pairs.tsv", GOOD.encode() + b"five\n", "{file}:3: 1 column, 2 needed", "--skip-bad-rows"),
+    "a long row": ("pairs.tsv", GOOD.encode() + b"five\t5\t6\n", "{file}:3: 3 columns where most", "--skip-bad-rows"),
     "invalid UTF-8": (
         "pairs.tsv",
         GOOD.encode() + b"f\xffve\t5\n",

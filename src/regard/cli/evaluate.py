@@ -18,7 +18,7 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files
-    columns: tuple[str, str] | None = None  # names of the source and target columns
+    columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
     reverse: bool = False  # translate from the second language to the first
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy

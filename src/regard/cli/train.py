@@ -33,7 +33,7 @@ class Translate:
     data: tyro.conf.Positional[tuple[Path, ...]] = ()  # a table, or two line-aligned files
     out: Path | None = None  # the folder to write (required)
     validation: tuple[Path, ...] = ()  # pairs to validate on; otherwise some of DATA are held out
-    columns: tuple[str, str] | None = None  # names of the source and target columns
+    columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
     reverse: bool = False  # translate from the second language to the first
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     size: str = "small"  # tiny, small, base, large; transformer-base, transformer-big, transformer-big-fr as published

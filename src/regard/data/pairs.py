@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,7 @@ class Reading:
     pairs: list[Pair] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     checksums: dict[str, str] = field(default_factory=dict)  # sha256 of each file, by its path
+    remarks: list[str] = field(default_factory=list)  # what was decided about a file that its user should know
 
     def __repr__(self) -> str:
         return f"Reading({len(self.pairs)} pairs, {len(self.bad)} bad rows)"
@@ -74,25 +76,25 @@ def read_pairs(
     """Read pairs from one table or from two line-aligned files.
 
     A table's header is recognised when its first row holds `columns`, or source and target, or src and tgt;
-    without a header the first two columns count. White space around a sentence is dropped. By default bad
-    rows raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`.
+    without a header the first two columns count, or those whose numbers `columns` gives ("1", "3"). A row with more
+    columns than its table is a bad one. White space around a sentence is dropped. By default bad rows raise a
+    DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`.
     What is wrong with a file as a whole (line counts that differ, a missing column) always raises.
     """
     if max_characters < 1:
         raise UsageError(f"max_characters is {max_characters}; it must be 1 or more.")
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
-    checksums: dict[str, str] = {}
+    reading = Reading()
     if len(files) == 1:
-        rows, names = _open_table(files[0], columns, checksums), (str(files[0]), str(files[0]))
+        rows, names = _open_table(files[0], columns, reading), (str(files[0]), str(files[0]))
     elif len(files) == 2:
-        rows, names = _open_aligned(files[0], files[1], columns, checksums), (str(files[0]), str(files[1]))
+        rows, names = _open_aligned(files[0], files[1], columns, reading), (str(files[0]), str(files[1]))
     else:
         raise UsageError(
             f"{len(files)} data files were given; give one table ({', '.join(TABLE_SUFFIXES)}) or two "
             "line-aligned text files."
         )
-    reading = _sort_out(rows, names, max_characters)
-    reading.checksums = checksums
+    _sort_out(rows, names, max_characters, reading)
     if reading.bad and not skip_bad_rows:
         raise _bad_rows_error(reading)
     if not reading.pairs:
@@ -175,9 +177,8 @@ def _undecodable_lines(data: bytes) -> dict[int, str]:
     return found
 
 
-def _sort_out(rows: Iterable[Row], names: tuple[str, str], max_characters: int) -> Reading:
+def _sort_out(rows: Iterable[Row], names: tuple[str, str], max_characters: int, reading: Reading) -> None:
     """Tell usable rows from bad ones."""
-    reading = Reading()
     keep = reading.pairs.append
     for row in rows:
         if isinstance(row, BadRow):
@@ -196,7 +197,6 @@ def _sort_out(rows: Iterable[Row], names: tuple[str, str], max_characters: int) 
             keep(Pair(source, target))
         else:
             reading.bad.append(_describe(line, source, target, names, max_characters))
-    return reading
 
 
 def _describe(line: int, source: str, target: str, names: tuple[str, str], max_characters: int) -> BadRow:
@@ -226,7 +226,7 @@ def _bad_rows_error(reading: Reading) -> DataError:
 # Two line-aligned files -----------------------------------------------------------------------------------
 
 
-def _open_aligned(source: Path, target: Path, columns: Columns | None, checksums: dict[str, str]) -> Iterator[Row]:
+def _open_aligned(source: Path, target: Path, columns: Columns | None, reading: Reading) -> Iterator[Row]:
     for path in (source, target):
         if _table_suffix(path):
             raise UsageError(
@@ -235,7 +235,7 @@ def _open_aligned(source: Path, target: Path, columns: Columns | None, checksums
             )
     if columns is not None:
         raise UsageError(f"columns {columns} were asked for, but line-aligned texts have no columns.")
-    texts = _Text.read(source, checksums), _Text.read(target, checksums)
+    texts = _Text.read(source, reading.checksums), _Text.read(target, reading.checksums)
     counts = len(texts[0].lines), len(texts[1].lines)
     if counts[0] != counts[1]:
         longer = 0 if counts[0] > counts[1] else 1
@@ -263,7 +263,7 @@ def _aligned_rows(texts: tuple[_Text, _Text], paths: tuple[Path, Path]) -> Itera
 # Tables ---------------------------------------------------------------------------------------------------
 
 
-def _open_table(path: Path, columns: Columns | None, checksums: dict[str, str]) -> Iterator[Row]:
+def _open_table(path: Path, columns: Columns | None, reading: Reading) -> Iterator[Row]:
     suffix = _table_suffix(path)
     if not suffix:
         if path.is_dir():
@@ -275,15 +275,13 @@ def _open_table(path: Path, columns: Columns | None, checksums: dict[str, str]) 
         )
     if columns is not None and (len(columns) != 2 or columns[0] == columns[1]):
         raise UsageError(f"columns are {columns}; give two different names, source first.")
-    text = _Text.read(path, checksums)
+    text = _Text.read(path, reading.checksums)
     if not text.lines:
         return iter(())
-    readers: dict[str, Callable[[Path, _Text, Columns | None], Iterator[Row]]] = {
-        ".tsv": _tsv_rows,
-        ".csv": _csv_rows,
-        ".jsonl": _jsonl_rows,
-    }
-    return readers[suffix](path, text, columns)
+    if suffix == ".jsonl":
+        return _jsonl_rows(path, text, columns)
+    read: Callable[[Path, _Text, Columns | None, Reading], Iterator[Row]] = _tsv_rows if suffix == ".tsv" else _csv_rows
+    return read(path, text, columns, reading)
 
 
 def _table_suffix(path: Path) -> str:
@@ -292,45 +290,93 @@ def _table_suffix(path: Path) -> str:
     return next((suffix for suffix in TABLE_SUFFIXES if name.endswith(suffix)), "")
 
 
-def _tsv_rows(path: Path, text: _Text, columns: Columns | None) -> Iterator[Row]:
-    first = text.lines[0].split("\t")
-    places = _places_in_header(path, first, columns)
-    start = 0 if places is None else 1
-    left, right = places or (0, 1)
-    if places is None:
-        _require_two_columns(path, (line.count("\t") + 1 for line in text.lines if line.strip()), first, "tabs")
-    needed = max(left, right) + 1
+@dataclass(frozen=True)
+class _Layout:
+    """Where source and target stand in the rows of a table, and how many columns those have."""
+
+    source: int
+    target: int
+    has_header: bool
+    width: int
+    separator: str
+
+    @classmethod
+    def find(
+        cls, path: Path, first: list[str], widths: Iterable[int], columns: Columns | None, separator: str
+    ) -> _Layout:
+        """From the first row and the widths of all rows; without a header most rows tell how many columns there are."""
+        places = _places_in_header(path, first, columns)
+        if places is not None:
+            return cls(*places, has_header=True, width=_width(first), separator=separator)
+        counts = Counter(widths)
+        _require_two_columns(path, counts, first, separator)
+        width = counts.most_common(1)[0][0] if counts else 2
+        places = (0, 1) if columns is None else _numbered_places(path, columns, max(counts, default=0))
+        has_header = columns is not None and _places_in_header(path, first, None) is not None
+        return cls(
+            *places, has_header=has_header, width=max(width, *(place + 1 for place in places)), separator=separator
+        )
+
+    def row(self, path: Path, line: int, cells: list[str]) -> Row:
+        """The two cells that count, or why there are none."""
+        if len(cells) > self.width and (width := _width(cells)) > self.width:
+            whose = "the header has" if self.has_header else "most rows have"
+            return BadRow(
+                str(path),
+                line,
+                f"{width} columns where {whose} {self.width}; {_INSIDE[self.separator]} inside a sentence?",
+            )
+        needed = max(self.source, self.target) + 1
+        return (
+            (line, cells[self.source], cells[self.target])
+            if len(cells) >= needed
+            else _too_short(path, line, cells, needed)
+        )
+
+    def remark(self, path: Path, columns: Columns | None) -> list[str]:
+        """Which columns were taken, where nobody said so and there are more than two."""
+        if self.has_header or columns is not None or self.width == 2:
+            return []
+        return [
+            f"columns: the first two of {self.width} in {path.name} are source and target (it has no header; choose "
+            "others by number, such as --columns 1 3)"
+        ]
+
+
+_INSIDE = {"tabs": "is there a tab", "commas": "is there a comma without quotes"}
+
+
+def _width(cells: Sequence[str]) -> int:
+    """How many columns a row has, empty ones at its end not counted."""
+    return next((place for place in range(len(cells), 0, -1) if cells[place - 1].strip()), 0)
+
+
+def _tsv_rows(path: Path, text: _Text, columns: Columns | None, reading: Reading) -> Iterator[Row]:
+    widths = (line.rstrip().count("\t") + 1 for line in text.lines if line.strip())
+    layout = _Layout.find(path, text.lines[0].split("\t"), widths, columns, "tabs")
+    reading.remarks += layout.remark(path, columns)
+    start = int(layout.has_header)
     for number, line in enumerate(text.lines[start:], start=start + 1):
         if number in text.undecodable:
             yield BadRow(str(path), number, text.undecodable[number])
-            continue
-        cells = line.split("\t")
-        if len(cells) >= needed:
-            yield number, cells[left], cells[right]
         else:
-            yield _too_short(path, number, cells, needed)
+            yield layout.row(path, number, line.split("\t"))
 
 
-def _csv_rows(path: Path, text: _Text, columns: Columns | None) -> Iterator[Row]:
+def _csv_rows(path: Path, text: _Text, columns: Columns | None, reading: Reading) -> Iterator[Row]:
     parsed = list(_parsed_csv(text))
     first = parsed[0][2] if isinstance(parsed[0][2], list) else []
-    places = _places_in_header(path, first, columns)
-    start = 0 if places is None else 1
-    left, right = places or (0, 1)
-    if places is None:
-        widths = (len(cells) for _, _, cells in parsed if isinstance(cells, list))
-        _require_two_columns(path, widths, first, "commas")
-    needed = max(left, right) + 1
-    for begin, end, cells in parsed[start:]:
+    widths = (width for _, _, cells in parsed if isinstance(cells, list) and (width := _width(cells)))
+    layout = _Layout.find(path, first, widths, columns, "commas")
+    reading.remarks += layout.remark(path, columns)
+    for begin, end, cells in parsed[int(layout.has_header) :]:
         fault = _fault_between(text, begin, end)
         if fault:
             yield BadRow(str(path), begin, fault)
         elif isinstance(cells, str):
             yield BadRow(str(path), begin, cells)
-        elif len(cells) >= needed:
-            yield begin, cells[left], cells[right]
         else:
-            yield _too_short(path, begin, cells, needed)
+            yield layout.row(path, begin, cells)
 
 
 def _parsed_csv(text: _Text) -> Iterator[tuple[int, int, list[str] | str]]:
@@ -369,10 +415,19 @@ def _places_in_header(path: Path, first: list[str], columns: Columns | None) -> 
             return names.index(wanted[0]), names.index(wanted[1])
         if all(name.lower() in lowered for name in wanted):
             return lowered.index(wanted[0].lower()), lowered.index(wanted[1].lower())
-    if columns is None:
+    if columns is None or all(name.isdecimal() for name in columns):
         return None
     missing = next(name for name in columns if name.lower() not in lowered)
     raise _missing_column(path, missing, names)
+
+
+def _numbered_places(path: Path, columns: Columns, widest: int) -> tuple[int, int]:
+    """Columns by their numbers, for tables without a header."""
+    left, right = (int(number) for number in columns)
+    for number in (left, right):
+        if not 1 <= number <= widest:
+            raise UsageError(f"{path} has no column {number}: its columns are 1 to {widest}.")
+    return left - 1, right - 1
 
 
 def _require_two_columns(path: Path, widths: Iterable[int], first: list[str], separator: str) -> None:

@@ -127,11 +127,11 @@ def _read(
         found = _Data(sets["train"], sets["validation"], card, (f"data: {WORLD} (no files were given)",))
     else:
         reading = read_pairs(data, columns=columns, skip_bad_rows=skip_bad_rows)
-        remarks = skipped_rows(reading.bad)
+        remarks = [*reading.remarks, *skipped_rows(reading.bad)]
         if validation:
             checking = read_pairs(validation, columns=columns, skip_bad_rows=skip_bad_rows)
             train, held = reading.pairs, checking.pairs
-            remarks += skipped_rows(checking.bad)
+            remarks += [*checking.remarks, *skipped_rows(checking.bad)]
         else:
             train, held = _hold_out(reading.pairs, data)
             remarks.append(f"validation: {len(held):,} pairs held out of the training file (no --validation was given)")
