@@ -31,6 +31,7 @@ from regard.training.averaging import Averager
 from regard.training.metrics_log import MetricsLog
 from regard.training.optimisers import load_state_tensors, make_optimisers, set_rate, state_tensors
 from regard.training.options import BUDGET, GoOn, go_on_in_python
+from regard.training.pace import Pace
 from regard.training.progress import Progress, Silent
 from regard.training.replicas import Replicas, choose_replicas
 from regard.training.schedules import rate_factor
@@ -142,34 +143,37 @@ class Trainer:
         started = time.perf_counter() - self.at.seconds
         saved = time.perf_counter()
         batches = self._begin_epoch()
-        since, since_tokens = self.at.seconds, self.at.tokens
-        speed = 0.0
+        pace = Pace()
         while self.fraction() < 1 and not self._stop_asked:
+            begun, known = time.perf_counter(), self.at.tokens
             if self.at.batch >= len(batches):
                 self.at.epoch, self.at.batch = self.at.epoch + 1, 0
                 batches = self._begin_epoch()
             factor = self._update(batches[self.at.batch])
+            learned = time.perf_counter()
+            pace.learned(self.at.tokens - known, learned - begun)
             self.at.batch += 1
-            self.at.seconds = time.perf_counter() - started
+            self.at.seconds = learned - started
             fraction = self.fraction()
             validation = self._validate_if_due(fraction)
-            if self.at.seconds - since > 1 or fraction >= 1:
-                speed = (self.at.tokens - since_tokens) / (self.at.seconds - since)
-                since, since_tokens = self.at.seconds, self.at.tokens
+            if validation:
+                pace.validated(time.perf_counter() - learned)
             if self.at.step % self.config.log_every == 0 or validation or fraction >= 1:
-                log.write(self._row(factor, speed) | validation)
+                log.write(self._row(factor, pace.speed) | validation)
+            self.at.seconds = time.perf_counter() - started
             self.progress.update(
                 progress=fraction,
                 step=self.at.step,
                 loss=self.at.loss,
-                tokens_per_second=speed,
-                left=self.at.seconds / fraction * (1 - fraction),
+                tokens_per_second=pace.speed,
+                left=self._left(pace),
             )
-            self.at.seconds = time.perf_counter() - started
             # While the loss is far above its best, the checkpoint from before is the one worth having.
             if time.perf_counter() - saved >= self.save_every and not self.at.worse:
+                begun = time.perf_counter()
                 self.save()
                 saved = time.perf_counter()
+                pace.saved(saved - begun)
 
     def _update(self, indices: Sequence[int]) -> float:
         """One step: loss, gradients, new weights. Returns the factor of the learning rate."""
@@ -208,6 +212,13 @@ class Trainer:
         if self.config.steps is not None:
             return min(1.0, self.at.step / self.config.steps)
         return min(1.0, self.at.seconds / (60 * (self.config.minutes or 0.0)))
+
+    def _left(self, pace: Pace) -> float:
+        """Seconds until the budget is used up."""
+        if self.config.steps is None:
+            return max(0.0, 60 * (self.config.minutes or 0.0) - self.at.seconds)
+        validations = self.config.validations - self.at.validations
+        return pace.left(steps=self.config.steps - self.at.step, validations=validations)
 
     # Watching -----------------------------------------------------------------------------------------------
 
@@ -255,7 +266,8 @@ class Trainer:
             "tokens": self.at.tokens,
             "loss": self.at.loss,
             "learning_rate": factor * self.config.learning_rate,
-        } | ({"tokens_per_second": round(speed, 1)} if speed else {})  # unknown in the first second
+            "tokens_per_second": round(speed, 1),
+        }
 
     # Saving and going on ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Protocol
@@ -31,11 +32,11 @@ class Silent:
 
 
 class Lines:
-    """A line now and then, for logs and pipes."""
+    """A line now and then, for logs and pipes; the first when speed and time left have settled."""
 
-    def __init__(self, *, every: float = 15.0) -> None:
-        self.every = every
-        self._last = float("-inf")
+    def __init__(self, *, every: float = 15.0, first: float = 2.0) -> None:
+        self.every, self.first = every, first
+        self._next = math.inf
 
     def say(self, message: str) -> None:
         sys.stderr.write(message + "\n")
@@ -43,8 +44,10 @@ class Lines:
 
     def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
         now = time.perf_counter()
-        if now - self._last >= self.every or progress >= 1:
-            self._last = now
+        if self._next == math.inf:
+            self._next = now + self.first
+        if now >= self._next or progress >= 1:
+            self._next = now + self.every
             speed = f"{tokens_per_second:,.0f} tokens/s"
             self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {clock(left)} left")
 
