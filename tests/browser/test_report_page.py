@@ -129,6 +129,18 @@ def test_samples_without_references_are_not_compared(open_page: Callable[..., An
     assert page.locator(".samples caption, .samples .mark, .samples mark").count() == 0
 
 
+def test_continuations_stand_beside_the_true_text_and_are_not_counted(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    names = ("Text so far", "How the text goes on", "How the model goes on")
+    samples = [("To be,", "or not to be", "or to sleep"), ("Once upon", "a time", "a time")]
+    view = report_view(title="t", curves={}, samples=samples, sample_names=names, compared=False)
+    page = open_page(view.save(tmp_path / "continuations.html"))
+    assert page.locator(".samples th").all_inner_texts() == list(names)
+    assert page.locator(".samples td").all_inner_texts() == [part for sample in samples for part in sample]
+    assert page.locator(".samples caption, .samples .mark, .samples mark").count() == 0
+
+
 def test_attention_of_each_sentence_opens_in_the_same_viewer(open_page: Callable[..., Any], report: Path) -> None:
     page = open_page(report)
     assert page.locator(".attention:visible h3").first.inner_text() == "first sentence"

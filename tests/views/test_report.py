@@ -79,6 +79,7 @@ def test_everything_arrives_in_the_data() -> None:
     assert json.loads(json.dumps(data)) == data
     assert [score["value"] for score in data["scores"]] == ["41.26", "12,000", "n/a"]
     assert data["samples"] == [{"source": "source", "reference": "reference", "output": "output"}]
+    assert (data["sampleNames"], data["compared"]) == (["Source", "Reference", "Output"], True)
     assert data["settings"] == [["model.width", "7"], ["model.shape", "2, 3"], ["seed", "0"]]
     assert data["attention"] == [{"title": "first", "data": view.data}]
 

@@ -37,7 +37,7 @@ from regard.nn.loss import linear_cross_entropy
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
 from regard.tasks.settings import GenerateConfig
-from regard.tasks.task import FolderContents, Loss, Sample, Usage
+from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
 NAME = "generate"
@@ -52,6 +52,7 @@ class GenerateTask:
     """Training and validation text with a model that learns it."""
 
     name = NAME
+    sample_names = SampleNames("Text so far", "How the text goes on", "How the model goes on", compared=False)
 
     def __init__(
         self,

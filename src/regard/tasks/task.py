@@ -34,6 +34,15 @@ class Sample:
     output: str
 
 
+class SampleNames(NamedTuple):
+    """What the parts of a sample are called, and whether an output can be right word for word."""
+
+    source: str = "Source"
+    reference: str = "Reference"
+    output: str = "Output"
+    compared: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class FolderContents:
     """What a task puts into a model folder besides the weights."""
@@ -56,6 +65,7 @@ class Task(Protocol[R]):
     name: str
     summary: str  # one sentence for the model card
     data: Sequence[CardData]
+    sample_names: SampleNames
 
     @property
     def model(self) -> nn.Module: ...

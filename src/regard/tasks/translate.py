@@ -37,7 +37,7 @@ from regard.nn.loss import linear_cross_entropy
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
 from regard.tasks.settings import TranslateConfig
-from regard.tasks.task import FolderContents, Loss, Sample, Usage
+from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.piece_dropout import PieceDropout
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
@@ -138,6 +138,7 @@ class TranslateTask:
     """Training and validation pairs with a model that learns them."""
 
     name = NAME
+    sample_names = SampleNames()
 
     def __init__(
         self,

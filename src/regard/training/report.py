@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.metrics.score import Score
 from regard.nn.taps import Trace
-from regard.tasks.task import Sample
+from regard.tasks.task import Sample, SampleNames
 from regard.training.metrics_log import read_metrics
 from regard.training.progress import clock
 from regard.views.attention import attention_view
@@ -31,6 +31,7 @@ def write_report(
     title: str,
     scores: Sequence[Score],
     samples: Sequence[Sample],
+    sample_names: SampleNames,
     settings: Mapping[str, Any],
     notes: Sequence[str],
     traces: Sequence[tuple[str, Trace]],
@@ -44,6 +45,8 @@ def write_report(
         title=title,
         curves=curves,
         samples=[(sample.source, sample.reference, sample.output) for sample in samples],
+        sample_names=sample_names[:3],
+        compared=sample_names.compared,
         scores=[(score.name, score.value, score.signature) for score in scores],
         settings=settings,
         notes=notes,

@@ -94,6 +94,7 @@ def carry_out(
             title=out.name,
             scores=scores,
             samples=samples,
+            sample_names=task.sample_names,
             settings=_settings(task, budget.config, described),
             notes=[*choices, f"scores: on {task.scored_on}"],
             traces=task.traces(samples),

@@ -15,7 +15,7 @@ export function render(root, data) {
     el("header", {}, el("h1", { text: data.title }), data.summary ? el("p", { class: "note", text: data.summary }) : null),
     scores(data.scores),
     section("Curves", data.charts.length, () => el("div", { class: "charts" }, ...data.charts.map(chart))),
-    section("Samples", data.samples.length, () => samples(data.samples)),
+    section("Samples", data.samples.length, () => samples(data.samples, data.sampleNames, data.compared)),
     section("What it attends to", data.attention.length, () => attention(data.attention)),
     section("Chosen automatically", data.notes.length, () => notes(data.notes)),
     section("Settings", data.settings.length, () => settings(data.settings)),
@@ -38,12 +38,14 @@ function scores(list) {
 }
 
 /** The samples as a table; without references there is nothing to compare, and no column for it. */
-function samples(list) {
-  const compared = list.filter(({ reference }) => reference !== "");
-  const names = compared.length ? ["Source", "Reference", "Output"] : ["Source", "Output"];
-  const row = (sample) => sampleRow(sample, names);
+function samples(list, [sourceName, referenceName, outputName], comparable) {
+  const withReference = list.filter(({ reference }) => reference !== "");
+  const compared = comparable ? withReference : [];
+  const columns = [["source", sourceName], ["reference", referenceName], ["output", outputName]];
+  const shown = columns.filter(([part]) => part !== "reference" || withReference.length);
+  const row = (sample) => sampleRow(sample, shown, comparable);
   const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(row));
-  const head = el("thead", {}, el("tr", {}, ...names.map((text) => el("th", { scope: "col", text }))));
+  const head = el("thead", {}, el("tr", {}, ...shown.map(([, text]) => el("th", { scope: "col", text }))));
   const same = compared.filter(({ reference, output }) => reference === output).length;
   const words = `${same} of ${compared.length} equal their reference. Words that differ are marked.`;
   const caption = compared.length ? el("caption", { text: words }) : null;
@@ -59,15 +61,15 @@ function samples(list) {
   return box;
 }
 
-function sampleRow({ source, reference, output }, names) {
-  const content = { Source: [source], Reference: [reference], Output: [output] };
-  if (reference !== "") {
+function sampleRow({ source, reference, output }, columns, comparable) {
+  const content = { source: [source], reference: [reference], output: [output] };
+  if (comparable && reference !== "") {
     const same = reference === output;
     const meaning = same ? "equals the reference" : "differs from the reference";
     const mark = el("span", { class: same ? "mark same" : "mark", text: same ? "✓" : "≠", title: meaning });
-    content.Output = [mark, ...(same ? [output] : marked(reference, output))];
+    content.output = [mark, ...(same ? [output] : marked(reference, output))];
   }
-  return el("tr", {}, ...names.map((name) => el("td", { data: { name }, dir: "auto" }, ...content[name])));
+  return el("tr", {}, ...columns.map(([part, name]) => el("td", { data: { name }, dir: "auto" }, ...content[part])));
 }
 
 /** The output with the words marked that do not lie on the longest common thread with the reference. */

@@ -25,6 +25,8 @@ def report_view(
     title: str,
     curves: Mapping[str, Curve],
     samples: Sequence[tuple[str, str, str]] = (),
+    sample_names: tuple[str, str, str] = ("Source", "Reference", "Output"),
+    compared: bool = True,
     scores: Sequence[tuple[str, float | str, str]] = (),
     settings: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -34,9 +36,10 @@ def report_view(
     """The report of a training run.
 
     `curves` maps names to (step, value) points; curves whose names end in the same word ("train loss",
-    "validation loss") share a chart. `samples` are (source, reference, output), `scores` (name, value, signature
-    or remark), `notes` the automatic choices with their reasons, `attention` titled attention views. `summary`
-    is a sentence under the title.
+    "validation loss") share a chart. `samples` are (source, reference, output), in columns of the names
+    `sample_names`; where they are `compared`, words that differ from the reference are marked. `scores` are (name,
+    value, signature or remark), `notes` the automatic choices with their reasons, `attention` titled attention views.
+    `summary` is a sentence under the title.
     """
     for name, view in attention:
         if view.viewer != "attention":
@@ -49,6 +52,8 @@ def report_view(
         "scores": cards,
         "charts": charts,
         "samples": [_sample(place, sample) for place, sample in enumerate(samples)],
+        "sampleNames": list(sample_names),
+        "compared": compared,
         "notes": list(notes),
         "settings": _flat(settings or {}),
         "attention": [{"title": name, "data": view.data} for name, view in attention],
