@@ -1,6 +1,6 @@
-"""What all tests share: no network, no noise, repeatable property tests, and the way to real data sets.
+"""What all tests share: no network, no noise, repeatable property tests, the way to real data sets, made-up numbers.
 
-It knows no room of regard. A test that needs a fixture of its own keeps it in its own file.
+It imports no room of regard before a fixture is asked for. A fixture that one folder needs stands in that folder.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +71,47 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder of real data sets: set REGARD_DATA to one to run this test")
     return folder
+
+
+@pytest.fixture(scope="session")
+def some_steps() -> Callable[..., Any]:
+    """A maker of the steps of an attention: random numbers of the right shapes; only the weights obey a law."""
+    import dataclasses
+
+    import numpy as np
+
+    from regard.views.steps import AttentionSteps
+
+    def make(
+        asks: int = 3,
+        looked_at: int = 5,
+        width: int = 22,
+        heads: int = 3,
+        head_width: int = 7,
+        *,
+        cross: bool = True,
+        **changes: Any,
+    ) -> AttentionSteps:
+        random = np.random.default_rng(0)
+        powers = np.exp(random.normal(size=(heads, asks, looked_at)))
+        steps = AttentionSteps(
+            address="decoder.1.cross" if cross else "encoder.0.self",
+            rows=[f"r{i}" for i in range(asks)],
+            columns=[f"c{i}" for i in range(looked_at)],
+            inputs=random.normal(size=(asks, width)),
+            memory=random.normal(size=(looked_at, width)) if cross else None,
+            query_matrices=random.normal(size=(heads, width, head_width)),
+            key_matrices=random.normal(size=(heads, width, head_width)),
+            value_matrices=random.normal(size=(heads, width, head_width)),
+            queries=random.normal(size=(heads, asks, head_width)),
+            keys=random.normal(size=(heads, looked_at, head_width)),
+            values=random.normal(size=(heads, looked_at, head_width)),
+            weights=powers / powers.sum(axis=-1, keepdims=True),
+            heads=random.normal(size=(heads, asks, head_width)),
+            output_matrix=random.normal(size=(heads * head_width, width)),
+            output=random.normal(size=(asks, width)),
+            embedded=not cross,
+        )
+        return dataclasses.replace(steps, **changes)
+
+    return make

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
     from regard.tasks.generate import Writer
-    from regard.tasks.translate import Translator
+    from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
     from regard.views.view import View
 
@@ -77,7 +77,9 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
     return load_folder(Path(folder), precision)
 
 
-def look(model: Translator | Writer, text: str, *, target: str | None = None, steps: bool | str = False) -> View:
+def look(
+    model: Translator | Writer, text: str, *, target: str | Translation | None = None, steps: bool | str = False
+) -> View:
     """What a model attends to while it translates `text`, or reads it: a page to show, save or serve.
 
     With `target` a translator reads that translation instead of its own. With `steps` the page shows how one attention
@@ -101,7 +103,8 @@ def look(model: Translator | Writer, text: str, *, target: str | None = None, st
         return attention_view(maps, title=text, initial=most_telling(maps))
     output = model(text) if target is None else target
     maps = trace_maps(model.trace(text, output))
-    return attention_view(maps, title=text, note=f"→ {output}", initial=most_telling(maps))
+    cut_off = "" if isinstance(output, str) or output.ended else f" … (cut off after {len(output.ids)} pieces)"
+    return attention_view(maps, title=text, note=f"→ {output}{cut_off}", initial=most_telling(maps))
 
 
 def evaluate(

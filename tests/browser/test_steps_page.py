@@ -15,35 +15,10 @@ from regard.views.steps import AttentionSteps, steps_view
 WORDS = ["Thinking", "<b>Machines</b>"]
 
 
-def figure(words: list[str], *, width: int = 512, heads: int = 8, memory: list[str] | None = None) -> AttentionSteps:
-    """Random numbers in the shapes of the figure."""
-    random = np.random.default_rng(5)
-    head_width, asks, looked_at = width // heads, len(words), len(memory or words)
-    powers = np.exp(random.normal(size=(heads, asks, looked_at)))
-    return AttentionSteps(
-        address="decoder.2.cross" if memory else "encoder.0.self",
-        rows=words,
-        columns=memory or words,
-        inputs=random.normal(size=(asks, width)),
-        memory=random.normal(size=(looked_at, width)) if memory else None,
-        query_matrices=random.normal(size=(heads, width, head_width)),
-        key_matrices=random.normal(size=(heads, width, head_width)),
-        value_matrices=random.normal(size=(heads, width, head_width)),
-        queries=random.normal(size=(heads, asks, head_width)),
-        keys=random.normal(size=(heads, looked_at, head_width)),
-        values=random.normal(size=(heads, looked_at, head_width)),
-        weights=powers / powers.sum(axis=-1, keepdims=True),
-        heads=random.normal(size=(heads, asks, head_width)),
-        output_matrix=random.normal(size=(heads * head_width, width)),
-        output=random.normal(size=(asks, width)),
-        embedded=memory is None,
-        remarks={4: "A remark."},
-    )
-
-
 @pytest.fixture(scope="module")
-def steps() -> AttentionSteps:
-    return figure(WORDS)
+def steps(some_steps: Callable[..., AttentionSteps]) -> AttentionSteps:
+    """In the shapes of the usual figure."""
+    return some_steps(2, 2, 512, 8, 64, cross=False, rows=WORDS, columns=WORDS, remarks={4: "A remark."})
 
 
 @pytest.fixture
@@ -171,9 +146,11 @@ def test_the_page_fits_the_window(open_page: Callable[..., Any], saved: Path, wi
     assert boxes[0]["width"] == boxes[1]["width"] >= 512  # each head's name stands under its own columns
 
 
-def test_cross_attention_and_long_texts_say_what_they_show(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_cross_attention_and_long_texts_say_what_they_show(
+    open_page: Callable[..., Any], some_steps: Callable[..., AttentionSteps], tmp_path: Path
+) -> None:
     words, memory = [f"▁word{i}" for i in range(5)], [f"m{i}" for i in range(40)]
-    view = steps_view(figure(words, width=66, heads=3, memory=memory), title="long")
+    view = steps_view(some_steps(5, 40, 66, 3, 22, rows=words, columns=memory), title="long")
     page = ready(open_page(view.save(tmp_path / "long.html")))
     first = page.locator('[data-step="1"]')
     assert first.locator(".word").all_inner_texts()[:6] == [f"·word{i}" for i in range(5)] + ["m0"]

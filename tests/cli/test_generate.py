@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import regard as library
+from regard.cli.output import progress_bar
 from regard.tasks.generate import Writer
 
 Run = Callable[..., Any]
@@ -51,6 +54,7 @@ def test_a_training_leaves_a_model_its_card_and_a_report(made: Path) -> None:
     card = (made / "README.md").read_text(encoding="utf-8")
     assert "regard generate" in card
     assert 'pipeline_tag: "text-generation"' in card
+    assert '"How the model goes on"' in (made / "report.html").read_text(encoding="utf-8")
 
 
 def test_what_was_learned_is_written_to_stdout_and_nothing_else_is(regard: Run, made: Path) -> None:
@@ -143,7 +147,30 @@ def test_the_score_is_the_models_own_probability(regard: Run, made: Path, writer
     found = json.loads(regard("score", made, path, "--json", "--per-token").out)
     assert found["perplexity"] == pytest.approx(score.perplexity)
     assert len(found["per_token"]) == found["tokens"]
-    assert "bits per byte" in regard("score", made, path).out
+    said = regard("score", made, path)
+    assert f"({len(score.log_probs):,} tokens: all but the first)" in said.out
+    assert f"({score.num_bytes:,} bytes: these tokens as UTF-8)" in said.out
+    assert said.err == "", "nobody watches"
+    shares: list[float] = []
+    assert writer.score(text * 300, progress=shares.append).num_bytes > 0
+    assert shares == sorted(shares)
+    assert (len(shares) > 1, shares[-1]) == (True, 1)
+
+
+def test_a_long_score_shows_a_bar_where_a_person_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar("scoring") as progress:
+        assert progress is not None
+        progress(0.25)
+    assert "scoring" in sys.stderr.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress_bar("scoring") as progress:
+        assert progress is None
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 
 def test_attention_is_drawn(regard: Run, made: Path, tmp_path: Path) -> None:

@@ -34,6 +34,24 @@ def test_a_page_is_written_and_not_overwritten_without_force(regard: Run, model:
     assert page.read_text(encoding="utf-8") == html
 
 
+def test_an_output_that_was_cut_off_is_told(regard: Run, model: Path, tmp_path: Path) -> None:
+    brief = shutil.copytree(model, tmp_path / "brief")
+    (brief / "regard-manifest.json").unlink()  # the folder is changed on purpose
+    config = json.loads((brief / "config.json").read_text(encoding="utf-8"))
+    config["search"] |= {"max_new_tokens": 2, "beams": 1}
+    (brief / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    page = tmp_path / "look.html"
+    warning = f"cut off after 2 pieces: {TEXT!r}"
+    said = regard("look", brief, TEXT, "--out", page)
+    assert said.code == 0
+    assert warning in said.err
+    assert "(cut off after 2 pieces)" in page.read_text(encoding="utf-8")
+    assert warning in regard("look", brief, TEXT, "--json").err
+    assert warning in regard("look", brief, TEXT, "--json", "--steps", "decoder.0.cross").err
+    assert regard("look", brief, TEXT, "--json", "--steps").err == "", "an encoder reads before anything is written"
+    assert regard("look", brief, TEXT, "--json", "--target", "1 2 3 4").err == ""
+
+
 def test_a_picture(regard: Run, model: Path, tmp_path: Path) -> None:
     picture = tmp_path / "look.svg"
     assert regard("look", model, TEXT, "--out", picture).code == 0

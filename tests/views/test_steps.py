@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,33 +18,8 @@ import pytest
 from regard.errors import UsageError
 from regard.views.steps import MOST_NUMBERS, MOST_TOKENS, AttentionSteps, steps_view
 
-T, S, D, H, DH = 3, 5, 22, 3, 7
-
-
-def some_steps(
-    asks: int = T, looked_at: int = S, width: int = D, heads: int = H, head_width: int = DH, *, cross: bool = True
-) -> AttentionSteps:
-    """Random numbers of the right shapes; only the attention weights obey a law."""
-    random = np.random.default_rng(0)
-    powers = np.exp(random.normal(size=(heads, asks, looked_at)))
-    return AttentionSteps(
-        address="decoder.1.cross" if cross else "encoder.0.self",
-        rows=[f"r{i}" for i in range(asks)],
-        columns=[f"c{i}" for i in range(looked_at)],
-        inputs=random.normal(size=(asks, width)),
-        memory=random.normal(size=(looked_at, width)) if cross else None,
-        query_matrices=random.normal(size=(heads, width, head_width)),
-        key_matrices=random.normal(size=(heads, width, head_width)),
-        value_matrices=random.normal(size=(heads, width, head_width)),
-        queries=random.normal(size=(heads, asks, head_width)),
-        keys=random.normal(size=(heads, looked_at, head_width)),
-        values=random.normal(size=(heads, looked_at, head_width)),
-        weights=powers / powers.sum(axis=-1, keepdims=True),
-        heads=random.normal(size=(heads, asks, head_width)),
-        output_matrix=random.normal(size=(heads * head_width, width)),
-        output=random.normal(size=(asks, width)),
-        embedded=not cross,
-    )
+T, S, D, H, DH = 3, 5, 22, 3, 7  # the usual shapes of `some_steps`
+Make = Callable[..., AttentionSteps]
 
 
 def drawn(data: dict[str, Any], part: str, index: int = 0) -> npt.NDArray[np.float64]:
@@ -60,7 +36,7 @@ def allowed_error(data: dict[str, Any], part: str) -> float:
     return float(data["scales"][data["parts"][part][0]["kind"]]["peak"]) / 65534 * 1.0001
 
 
-def test_small_matrices_are_drawn_whole() -> None:
+def test_small_matrices_are_drawn_whole(some_steps: Make) -> None:
     steps = some_steps()
     data = steps_view(steps, title="t").data
     whole: dict[str, list[npt.NDArray[Any]]] = {
@@ -83,7 +59,7 @@ def test_small_matrices_are_drawn_whole() -> None:
             np.testing.assert_allclose(drawn(data, part, index), array, atol=allowed_error(data, part), rtol=0)
 
 
-def test_each_matrix_has_its_name_and_true_shape() -> None:
+def test_each_matrix_has_its_name_and_true_shape(some_steps: Make) -> None:
     parts = steps_view(some_steps(), title="t").data["parts"]
     assert [one["name"] for one in parts["matrices"][:: H - 1]] == [
         ["W", "Q", "0"],
@@ -100,7 +76,7 @@ def test_each_matrix_has_its_name_and_true_shape() -> None:
     assert steps_view(some_steps(S, S, cross=False), title="t").data["parts"]["inputs"][0]["name"][0] == "X"
 
 
-def test_wide_matrices_are_sampled_and_never_averaged() -> None:
+def test_wide_matrices_are_sampled_and_never_averaged(some_steps: Make) -> None:
     steps = some_steps(2, 2, width=1031, heads=2, head_width=131, cross=False)
     data = steps_view(steps, title="t").data
     for part, array in (
@@ -116,7 +92,7 @@ def test_wide_matrices_are_sampled_and_never_averaged() -> None:
     assert data["parts"]["inputs"][0]["every"] == [1, 3]  # the smallest that leaves at most 512 of 1031
 
 
-def test_of_a_long_text_the_first_pieces_are_drawn() -> None:
+def test_of_a_long_text_the_first_pieces_are_drawn(some_steps: Make) -> None:
     steps = some_steps(37, 41, cross=True)
     data = steps_view(steps, title="t").data
     assert drawn(data, "queries").shape == (MOST_TOKENS, DH)
@@ -127,7 +103,7 @@ def test_of_a_long_text_the_first_pieces_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 40, 1024, 16, 64), (40, 40, 1600, 25, 64), (33, 33, 1024, 32, 128)])
-def test_the_page_stays_below_a_megabyte(shape: tuple[int, int, int, int, int]) -> None:
+def test_the_page_stays_below_a_megabyte(some_steps: Make, shape: tuple[int, int, int, int, int]) -> None:
     steps = some_steps(*shape, cross=False)
     view = steps_view(steps, title="t")
     count = sum(one["drawn"][0] * one["drawn"][1] for part in view.data["parts"].values() for one in part)
@@ -135,7 +111,7 @@ def test_the_page_stays_below_a_megabyte(shape: tuple[int, int, int, int, int]) 
     assert len(view.html().encode()) < 1_000_000
 
 
-def test_colours_of_one_kind_share_their_scale_and_outliers_do_not_bleach_it() -> None:
+def test_colours_of_one_kind_share_their_scale_and_outliers_do_not_bleach_it(some_steps: Make) -> None:
     steps = some_steps()
     loud = steps.queries.copy()
     loud[0, 0, 0] = 1000
@@ -147,7 +123,7 @@ def test_colours_of_one_kind_share_their_scale_and_outliers_do_not_bleach_it() -
     assert zero == {"peak": 1, "limit": 1}
 
 
-def test_numbers_are_lists_without_the_models_matrices() -> None:
+def test_numbers_are_lists_without_the_models_matrices(some_steps: Make) -> None:
     numbers = some_steps().numbers()
     assert sorted(numbers) == sorted(
         ["address", "rows", "columns", "inputs", "memory", "queries", "keys", "values", "weights", "heads", "output"]
@@ -157,7 +133,7 @@ def test_numbers_are_lists_without_the_models_matrices() -> None:
 
 
 @pytest.mark.parametrize("cross", [False, True])
-def test_the_still_picture_has_five_numbered_steps(cross: bool, tmp_path: Path) -> None:
+def test_the_still_picture_has_five_numbered_steps(some_steps: Make, cross: bool, tmp_path: Path) -> None:
     steps = some_steps(S, S, cross=cross)
     path = steps_view(steps, title="<five>").save(tmp_path / "steps.svg")
     texts = [node.text or "" for node in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
@@ -178,6 +154,6 @@ def test_the_still_picture_has_five_numbered_steps(cross: bool, tmp_path: Path) 
         ({"rows": ()}, "0 tokens that ask"),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
+def test_arrays_that_do_not_fit_are_named(some_steps: Make, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         replace(some_steps(), **changes)

@@ -11,11 +11,12 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json, check_free
+from regard.cli.output import answer, answer_json, check_free, note_if_cut_off
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.tasks.generate import Writer
+    from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
 
 
@@ -48,23 +49,33 @@ def main(verb: str, arguments: list[str]) -> int:
     translator = load(asked.model)
     if not isinstance(translator, Translator):
         return _look_at_writer(translator, asked)
+    target = _target(translator, asked)
     if asked.json and asked.steps is not None:
         from regard.inspection.steps import translation_steps
 
-        steps = translation_steps(translator, asked.text, target=asked.target, address=next(iter(asked.steps), None))
+        steps = translation_steps(translator, asked.text, target=target, address=next(iter(asked.steps), None))
         answer_json({"source": asked.text, **steps.numbers()})
         return 0
     if asked.json:
         from regard.views.traces import trace_maps
 
-        output = translator(asked.text) if asked.target is None else asked.target
-        maps = trace_maps(translator.trace(asked.text, output))
-        answer_json({"source": asked.text, "target": str(output), "attention": _weights(maps)})
+        maps = trace_maps(translator.trace(asked.text, target))
+        answer_json({"source": asked.text, "target": str(target), "attention": _weights(maps)})
         return 0
     drawn: bool | str = False if asked.steps is None else next(iter(asked.steps), True)
-    look(translator, asked.text, target=asked.target, steps=drawn).save(asked.out)
+    look(translator, asked.text, target=target, steps=drawn).save(asked.out)
     answer(str(asked.out))
     return 0
+
+
+def _target(translator: Translator, asked: Arguments) -> str | Translation | None:
+    """The translation to look at: the one given or the model's own. The steps of an encoder need none."""
+    address = "" if not asked.steps else asked.steps[0]
+    if asked.target is not None or (asked.steps is not None and not address.startswith("decoder")):
+        return asked.target
+    output = translator(asked.text)
+    note_if_cut_off(asked.text, output)
+    return output
 
 
 def _look_at_writer(writer: Writer, asked: Arguments) -> int:

@@ -10,12 +10,16 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
+from regard.cli.output import answer, answer_json, progress_bar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Perplexity and bits per byte of a text: the fewer, the better the model foresaw it."""
+    """Perplexity and bits per byte of a text: the lower, the better the model foresaw it.
+
+    The first token is read only, since nothing comes before it: it counts neither as a token nor with its bytes.
+    Bits per byte compare models whose tokens are of different length.
+    """
 
     model: tyro.conf.Positional[Path]  # a model folder
     file: tyro.conf.Positional[Path]  # a text file, plain or .gz
@@ -28,10 +32,13 @@ def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard score")
     check_folder(asked.model)
     from regard.data.corpus import Corpus
-    from regard.tasks.folders import load_writer
 
     text = "".join(stretch.text for stretch in Corpus.find([asked.file]).stretches())
-    score = load_writer(asked.model, asked.precision).score(text)
+    from regard.tasks.folders import load_writer
+
+    writer = load_writer(asked.model, asked.precision)
+    with progress_bar("scoring") as progress:
+        score = writer.score(text, progress=progress)
     surprise = [-value / 0.6931471805599453 for value in score.log_probs]
     if asked.json:
         found = {"perplexity": score.perplexity, "bits_per_byte": score.bits_per_byte, "loss": score.loss}
@@ -42,6 +49,6 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.per_token:
         for token, bits in zip(score.tokens[1:], surprise, strict=True):
             answer(f"{bits:8.3f}  {token!r}")
-    answer(f"perplexity     {score.perplexity:.3f} per token ({len(score.log_probs):,} tokens)")
-    answer(f"bits per byte  {score.bits_per_byte:.4f} ({score.num_bytes:,} bytes)")
+    answer(f"perplexity     {score.perplexity:.3f} per token ({len(score.log_probs):,} tokens: all but the first)")
+    answer(f"bits per byte  {score.bits_per_byte:.4f} ({score.num_bytes:,} bytes: these tokens as UTF-8)")
     return 0

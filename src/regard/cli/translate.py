@@ -13,7 +13,7 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json, note
+from regard.cli.output import answer, answer_json, note_if_cut_off
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def main(verb: str, arguments: list[str]) -> int:
 
 def _print(source: str, translation: Translation, asked: Arguments) -> None:
     found = (translation, *translation.alternatives)
-    if not translation.ended:
-        advice = "give one sentence a line; a model that repeats itself needs more training"
-        note(f"cut off after {len(translation.ids)} pieces: {_shortened(source)} ({advice})")
+    note_if_cut_off(source, translation)
     if asked.json:
         values = [
             {
@@ -98,10 +96,6 @@ def _print(source: str, translation: Translation, asked: Arguments) -> None:
             answer(f"{one.score:.4f}\t{_one_line(one.text)}")
     else:
         answer(_one_line(translation.text))
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}…")
 
 
 def _one_line(text: str) -> str:

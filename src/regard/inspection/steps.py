@@ -18,12 +18,12 @@ from regard.errors import UsageError, unknown
 from regard.nn.blocks import Residual
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.taps import Trace, addresses_of, observe, streams
-from regard.tasks.translate import Translator
+from regard.tasks.translate import Translation, Translator
 from regard.views.steps import AttentionSteps
 
 
 def translation_steps(
-    translator: Translator, text: str, *, target: str | None = None, address: str | None = None
+    translator: Translator, text: str, *, target: str | Translation | None = None, address: str | None = None
 ) -> AttentionSteps:
     """The steps of one attention while `text` is translated: by default the encoder's first."""
     chosen = chosen_attention(translator.model, address)

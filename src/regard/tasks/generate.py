@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -300,8 +300,11 @@ class Writer:
         )
 
     @torch.no_grad()
-    def score(self, text: str) -> TextScore:
-        """The probability of every token but the first. Of a long text each sees at least half a context before it."""
+    def score(self, text: str, *, progress: Callable[[float], None] | None = None) -> TextScore:
+        """The probability of every token but the first. Of a long text each sees at least half a context before it.
+
+        `progress` is called now and then with the share of the text that is done, 0 to 1.
+        """
         ids = self.tokenizer.encode_array(text).astype(np.int64)
         if len(ids) < 2:
             raise UsageError("a score needs a text of at least two tokens: the first is only read.")
@@ -314,6 +317,8 @@ class Writer:
             for found in self._log_probs(windows[first : first + rows]):
                 # All of the first window counts; of the others what no window before has scored.
                 log_probs += found[context - stride :] if log_probs else found
+            if progress is not None:
+                progress(len(log_probs) / (len(ids) - 1))
         first = len(self.tokenizer.decode(ids[:1].tolist()).encode("utf-8"))
         num_bytes = max(1, len(text.encode("utf-8")) - first)
         return TextScore(tuple(self.tokenizer.tokens(ids.tolist())), tuple(log_probs), num_bytes)
