@@ -26,7 +26,11 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a model as a folder that `transformers` loads with the same logits."""
+    """Write a model as a folder that `transformers` loads with the same logits.
+
+    A language model, or a translator trained with --recipe paper: `transformers` has no class for that of the default
+    recipe. What stands in the way of a model is named.
+    """
 
     model: tyro.conf.Positional[Path]  # a model folder
     out: Path  # the folder to write

@@ -14,7 +14,10 @@ from regard.cli.output import answer, answer_json
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Translate a test file and score it: sacreBLEU and chrF, with their signatures."""
+    """Translate a test file and score it: sacreBLEU and chrF, with their signatures.
+
+    What is not given of --beams and --length-penalty is taken from the model's folder.
+    """
 
     model: tyro.conf.Positional[Path]  # a model folder
     data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files

@@ -15,6 +15,8 @@ import tyro
 
 T = TypeVar("T")
 
+TEXTS = ("stop", "target")  # flags whose values are texts and not names
+
 
 def parse(
     cls: type[T],
@@ -23,13 +25,14 @@ def parse(
     program: str,
     owners: Mapping[type, str] | None = None,
     without: Sequence[str] = (),
+    usual: Mapping[str, Any] | None = None,
 ) -> T:
     """The arguments as an instance of `cls`; wrong ones end the program with exit code 2.
 
     With `owners` the instance has the fields of these configs too (see `with_settings`).
     """
     return tyro.cli(
-        with_settings(cls, owners or {}, without=without),
+        with_settings(cls, owners or {}, without=without, usual=usual or {}),
         args=list(arguments),
         prog=program,
         description=inspect.cleandoc(cls.__doc__ or ""),
@@ -37,10 +40,13 @@ def parse(
     )
 
 
-def with_settings(base: type[T], owners: Mapping[type, str], *, without: Sequence[str] = ()) -> type[T]:
+def with_settings(
+    base: type[T], owners: Mapping[type, str], *, without: Sequence[str] = (), usual: Mapping[str, Any] | None = None
+) -> type[T]:
     """`base` with one more optional flag for each field of the configs `owners`. None means: as the recipe says.
 
-    Each owner brings a remark on where its defaults come from; {} in it is the default of the field.
+    Each owner brings a remark on where its defaults come from; {} in it is the value that is `usual` for the verb, or
+    else the default of the field.
     """
     fields = [_flag(base, field, field.default, hint="") for field in dataclasses.fields(base)]  # type: ignore[arg-type]
     taken = {name for name, _, _ in fields} | set(without)
@@ -48,7 +54,8 @@ def with_settings(base: type[T], owners: Mapping[type, str], *, without: Sequenc
         for field in dataclasses.fields(owner):
             if field.name not in taken:
                 taken.add(field.name)
-                hint = "" if field.default in (None, dataclasses.MISSING) else remark.format(field.default)
+                shown = (usual or {}).get(field.name, field.default)
+                hint = "" if shown in (None, (), dataclasses.MISSING) else remark.format(shown)
                 fields.append(_flag(owner, field, None, hint=hint))
     made = dataclasses.make_dataclass(base.__name__, fields, bases=(base,), frozen=True, kw_only=True)
     made.__doc__ = base.__doc__
@@ -59,11 +66,12 @@ def _flag(owner: type, field: dataclasses.Field[Any], default: Any, *, hint: str
     """A field for `make_dataclass`, with the comment behind the original one as its help."""
     kind: Any = typing.get_type_hints(owner, include_extras=True)[field.name]
     if typing.get_origin(kind) is Annotated:  # tyro's mark of a positional argument
-        metavar: str | None = field.name.upper()
+        metavar: str | None = _positional(field.name.upper(), typing.get_args(kind)[0], default)
     elif kind is bool and default is not None:
         metavar = None  # a switch takes no value
     else:
         metavar = _metavar(next((part for part in _members(kind) if part is not type(None)), kind))
+        metavar = metavar.replace("NAME", "TEXT") if metavar and field.name in TEXTS else metavar
     kind = kind | None if default is None else kind
     note = tyro.conf.arg(
         name=field.name[:-1] if field.name.endswith("_") else None,  # a word that Python keeps for itself: from_
@@ -77,7 +85,13 @@ def _flag(owner: type, field: dataclasses.Field[Any], default: Any, *, hint: str
 def _hint(default: Any) -> str:
     if default is dataclasses.MISSING:
         return "(required)"
-    return f"(default: {default})" if default not in (None, False, ()) else ""
+    return f"(default: {default})" if default not in (None, False, (), "") else ""
+
+
+def _positional(name: str, kind: Any, default: Any) -> str:
+    """How an argument without a flag is written in the help: in brackets if it may be left out."""
+    name = f"{name} …" if typing.get_origin(kind) is tuple else name
+    return name if default is dataclasses.MISSING else f"[{name}]"
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -90,7 +104,7 @@ def _metavar(kind: Any) -> str | None:
     if typing.get_origin(kind) is typing.Literal:
         return "{" + ",".join(map(str, typing.get_args(kind))) + "}"
     if typing.get_origin(kind) is tuple:
-        return " ".join(_metavar(part) or "" for part in typing.get_args(kind) if part is not ...)
+        return " ".join("…" if part is ... else _metavar(part) or "" for part in typing.get_args(kind))
     return {int: "N", float: "X", str: "NAME", bool: "{True,False}"}.get(kind, "PATH")
 
 

@@ -17,7 +17,10 @@ from regard.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Go on with a text. What is new comes to stdout as it is written, and nothing else does."""
+    """Go on with a text. What is new comes to stdout as it is written, and nothing else does.
+
+    What is not given of --temperature, --top-k and the like is taken from the model's folder.
+    """
 
     model: tyro.conf.Positional[Path]  # a model folder
     prompt: tyro.conf.Positional[str] = ""  # the text to go on with; - reads it from stdin

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Draw all attention of one translation: heat maps and lines, for every layer and head, on one offline page."""
+    """Draw what a model attends to: heat maps and lines, for every layer and head, on one offline page.
+
+    Of a translator it is the attention of one translation, of a language model that over a text.
+    """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    text: tyro.conf.Positional[str]  # the sentence to translate
+    text: tyro.conf.Positional[str]  # the sentence to translate, or the text to read
     out: Path = Path("look.html")  # the page (.html), or a still picture (.svg, .png)
     target: str | None = None  # look at this translation instead of the model's own
     # draw how one attention is computed, in five steps; alone: of the encoder's first, or say which: decoder.0.cross

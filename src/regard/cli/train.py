@@ -37,7 +37,8 @@ class Translate:
     reverse: bool = False  # translate from the second language to the first
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     size: str = "small"  # tiny, small, base, large; transformer-base, transformer-big, transformer-big-fr as published
-    recipe: str | None = None  # default: learns fastest here; paper: as in 2017, usual for the sizes transformer-…
+    # default: learns fastest here; paper: as in 2017. Where none is given, paper for the sizes transformer-…
+    recipe: str | None = None
     device: str = "auto"  # auto, cpu, cuda, mps
     save_every: float = 60.0  # seconds between checkpoints
     resume: bool = False  # go on from the last good checkpoint in --out
@@ -56,7 +57,9 @@ class Generate:
     data: tyro.conf.Positional[tuple[Path, ...]] = ()  # text files or folders
     out: Path | None = None  # the folder to write (required)
     validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
-    size: str | None = None  # tiny, small (usual), base, large, gpt2, llama-tiny …
+    # tiny, small (usual), base, large; or a published shape: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3, llama-7b,
+    # llama3-8b
+    size: str | None = None
     from_: str | None = None  # go on from the model in this folder, of regard's or another tool's, or hf:owner/name
     lora: bool = False  # with --from: leave its weights as they are and learn small adapters beside them
     device: str = "auto"  # auto, cpu, cuda, mps
@@ -68,7 +71,13 @@ class Generate:
 
 def main(verb: str, arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
-        answer(f"usage: regard train <task> …\n\ntasks: {', '.join(TASKS)}\n\n`regard train <task> --help` tells more.")
+        answer(
+            "usage: regard train <task> …\n\n"
+            f"tasks: {', '.join(TASKS)}\n"
+            "  translate  pairs of sentences → a translator\n"
+            "  generate   plain text → a language model, which goes on with a text\n\n"
+            "`regard train <task> --help` tells more."
+        )
         return 0
     task, *rest = arguments
     if task not in TASKS:
@@ -111,11 +120,19 @@ def _generate(arguments: list[str]) -> int:
     from regard.models.gpt_settings import GPTConfig
     from regard.nn.lora_settings import LoRAConfig
     from regard.tasks.settings import GenerateConfig
+    from regard.training.recipes import NOT_FOR_WRITERS, USUAL_SIZE, writing_recipe
     from regard.training.settings import TrainingConfig
 
     owners = {TrainingConfig: USUAL, GenerateConfig: USUAL, GPTConfig: BY_SIZE, SamplingConfig: USUAL}
     owners[LoRAConfig] = USUAL
-    asked = parse(Generate, arguments, program="regard train generate", owners=owners, without=HIDDEN)
+    asked = parse(
+        Generate,
+        arguments,
+        program="regard train generate",
+        owners=owners,
+        without=(*HIDDEN, *NOT_FOR_WRITERS),
+        usual=writing_recipe(USUAL_SIZE).training,
+    )
     from regard.training.writing import train_writer
 
     return _train(

@@ -27,7 +27,10 @@ STDIN = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Translate a text, or each line of stdin to a line of stdout."""
+    """Translate a text, or each line of stdin to a line of stdout.
+
+    What is not given of --beams, --length-penalty and --max-new-tokens is taken from the model's folder.
+    """
 
     model: tyro.conf.Positional[Path]  # a model folder
     text: tyro.conf.Positional[str] = STDIN  # what to translate; without it, or for -, lines are read from stdin

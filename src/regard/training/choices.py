@@ -56,7 +56,9 @@ def choose_threads() -> Choice:
     """How many threads compute."""
     import torch
 
-    return Choice("threads", str(torch.get_num_threads()), "torch's choice; OMP_NUM_THREADS sets another number")
+    asked = "OMP_NUM_THREADS" in os.environ
+    why = "as OMP_NUM_THREADS says" if asked else "torch's choice; OMP_NUM_THREADS sets another number"
+    return Choice("threads", str(torch.get_num_threads()), why)
 
 
 def survey() -> list[Choice]:

@@ -14,6 +14,8 @@ from regard.models.transformer_settings import MODERN, PRESETS
 
 RECIPES = ("default", "paper")
 PUBLISHED = "transformer-"  # how the names of the paper's own shapes begin
+USUAL_SIZE = "small"
+NOT_FOR_WRITERS = ("label_smoothing",)  # a language model's loss is the plain cross-entropy
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ MAX_SEED = 2**32
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    steps: int | None = None  # how many updates to make; or give minutes
-    minutes: float | None = None  # how long to train (10 if neither is given); the schedule fits itself to it
-    batch_tokens: int = 4096  # source and target tokens of a batch, padding included
+    steps: int | None = None  # how many updates to make; or give --minutes
+    minutes: float | None = None  # how long to train (10 without --steps and --minutes); the schedule fits itself to it
+    batch_tokens: int = 4096  # tokens of a batch; of pairs, source and target with their padding
     seed: int = 0  # the same seed gives the same run
     optimiser: Optimiser = "muon"  # muon: matrices by Muon, the rest by AdamW
     learning_rate: float = 0.03  # full rate of AdamW

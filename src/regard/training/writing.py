@@ -25,7 +25,7 @@ from regard.tasks.settings import GenerateConfig
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
 from regard.training.options import Budget, RunOptions, find_folder, lora_settings, sort_settings
-from regard.training.recipes import fine_tuning_recipe, writing_recipe
+from regard.training.recipes import NOT_FOR_WRITERS, USUAL_SIZE, fine_tuning_recipe, writing_recipe
 from regard.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ SIZES = tuple(PRESETS)
 WORLD = "the built-in world's stories"
 KINDS = {"char": "char", "bpe": "byte-bpe"}
 MOST_CHARACTERS = 1 << 16
-USUAL_SIZE = "small"
 MOST_AT_ONCE = 1024  # tokens of a window where nothing else was said: a model may see more than a batch can hold
 MOST_HELD_OUT = 2_000_000  # tokens
 
@@ -61,6 +60,11 @@ def train_writer(
     if size is not None and size not in SIZES:
         raise unknown("size", size, SIZES)
     parts = sort_settings(settings or {}, (GPTConfig, TrainingConfig, GenerateConfig, SamplingConfig, LoRAConfig))
+    for name in NOT_FOR_WRITERS:
+        if parts[TrainingConfig].get(name):
+            raise UsageError(
+                f"{name} is for translators; a language model learns the plain cross-entropy. Leave it out."
+            )
     adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
     bundle = writing_recipe(size or USUAL_SIZE)
     shape = {**bundle.model, **parts[GPTConfig]}
