@@ -14,6 +14,7 @@ import pytest
 
 import regard as library
 from regard.cli.output import progress_bar
+from regard.errors import UsageError
 from regard.tasks.generate import Writer
 
 Run = Callable[..., Any]
@@ -55,6 +56,15 @@ def test_a_training_leaves_a_model_its_card_and_a_report(made: Path) -> None:
     assert "regard generate" in card
     assert 'pipeline_tag: "text-generation"' in card
     assert '"How the model goes on"' in (made / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_does_not_concern_a_language_model_is_not_offered(regard: Run, book: Path, tmp_path: Path) -> None:
+    said = regard("train", "generate", "--help").out
+    assert "--label-smoothing" not in said
+    assert "--recipe" not in said
+    assert "(usually 0.95)" in said, "the recipe's own value of beta2"
+    with pytest.raises(UsageError, match="label_smoothing is for translators"):
+        library.train("generate", book, out=tmp_path / "m", label_smoothing=0.1)
 
 
 def test_what_was_learned_is_written_to_stdout_and_nothing_else_is(regard: Run, made: Path) -> None:

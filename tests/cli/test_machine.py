@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import regard as library
 from regard.data.world import translation
 from regard.labs import world_scores
 from regard.tasks import translate
+from regard.tasks.translate import TranslateTask
+from regard.training.choices import choose_threads
 
 Run = Callable[..., Any]
 
@@ -67,6 +71,14 @@ def test_the_doctor_says_what_was_chosen_and_why(regard: Run) -> None:
         )
 
 
+def test_threads_are_explained_in_one_way(regard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert "(torch's choice; OMP_NUM_THREADS sets another number)" in regard("doctor").out
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert "(as OMP_NUM_THREADS says)" in regard("doctor").out
+    assert str(choose_threads()).endswith("(as OMP_NUM_THREADS says)")
+
+
 @pytest.fixture
 def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer sentences of the same world: a model of a few steps writes endless nonsense, which is slow to score."""
@@ -98,6 +110,23 @@ def test_the_demo_goes_from_nothing_to_a_report(regard: Run, tmp_path: Path, mon
     assert len(found["translations"]) == 4
     words = " ".join(link["target"] for link in found["links"])
     assert words.split() == re.findall(r"\w+'?|[^\w\s]", found["translations"][2]["translation"])
+
+
+@pytest.mark.usefixtures("small_world")
+@pytest.mark.skipif(os.name == "nt", reason="this system sends no POSIX signals")
+def test_a_demo_that_was_stopped_says_how_to_begin_again(
+    regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: TranslateTask, indices: list[int]) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(self, indices)
+
+    real = TranslateTask.loss
+    monkeypatch.setattr(TranslateTask, "loss", interrupt)
+    out = tmp_path / "a demo"
+    said = regard("demo", "--minutes", 1, "--out", out)
+    assert said.code == 130
+    assert said.err.endswith(f"A demo begins anew: regard demo --out '{out}' --force\n")
 
 
 @pytest.mark.usefixtures("small_world")

@@ -500,7 +500,7 @@ def test_ctrl_c_in_mid_step_and_while_scoring(
         code, out, err = train(*arguments)
     assert code == 130
     assert out == ""
-    assert "stopped by Ctrl-C after step 2, which is saved. Go on with: \n  regard train translate " in err
+    assert "stopped by Ctrl-C after step 2, which is saved. Go on with:\n  regard train translate " in err
     again = shlex.split(err.splitlines()[-1])
     assert again[:6] == ["regard", "train", "translate", str(pairs_file), "--out", str(run)]
     assert again[-1] == "--resume"
@@ -513,7 +513,7 @@ def test_ctrl_c_in_mid_step_and_while_scoring(
         code, out, err = regard(*again[1:])
     assert code == 130
     assert "going on from step 2 " in err
-    assert "after the training, which is saved. Have the model scored with: " in err
+    assert "after the training, which is saved. Have the model scored with:\n  regard train translate " in err
     assert shlex.split(err.splitlines()[-1]) == again
     assert train(*arguments, "--resume")[0] == 0
     assert (run / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()

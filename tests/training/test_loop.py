@@ -155,7 +155,9 @@ def test_ctrl_c_in_mid_step_finishes_the_step_and_saves_it(tmp_path: Path) -> No
 
 
 def test_nan_stops_with_the_last_good_weights(tmp_path: Path) -> None:
-    with pytest.raises(DivergenceError, match=r"nan at step 11.*learning rate.*weights of step 11 are kept.*steps=11"):
+    with pytest.raises(
+        DivergenceError, match=r"(?s)nan at step 11.*learning rate.*weights of step 11 are kept.*steps=11"
+    ):
         Trainer(Line(spoil_at=12), config(), tmp_path, save_every=1e-9).run()
     checkpoint = last_good_checkpoint(tmp_path)
     assert checkpoint is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +25,16 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard demo")
     from regard.labs.demo import REORDERED, SENTENCES, is_demo, run_demo
+    from regard.training.loop import InterruptedRunError
     from regard.training.progress import for_terminal
 
     progress = for_terminal()
     try:
         force = asked.force or (asked.out == HOME and is_demo(HOME))
         demo = run_demo(asked.out, minutes=asked.minutes, force=force, progress=progress)
+    except InterruptedRunError:
+        again = "regard demo" if asked.out == HOME else f"regard demo --out {shlex.quote(str(asked.out))} --force"
+        raise InterruptedRunError(f"stopped by Ctrl-C. A demo begins anew: {again}") from None
     finally:
         progress.close()
     pairs = list(zip(SENTENCES, (str(translation) for translation in demo.translations), strict=True))

@@ -173,7 +173,7 @@ def _train(asked: Translate | Generate, command: Sequence[str], train: Callable[
             resume=asked.resume,
             force=asked.force,
             progress=progress,
-            go_on=lambda _, steps: "\n  " + command_to_go_on(command, steps=steps),
+            go_on=lambda _, steps: command_to_go_on(command, steps=steps),
         )
         run = train(asked.out, options)
     finally:

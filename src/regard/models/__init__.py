@@ -1,1 +1,1 @@
-"""One architecture a file, its Config on top."""
+"""One architecture a file, its config in a file of settings beside it."""

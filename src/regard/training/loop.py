@@ -122,8 +122,8 @@ class Trainer:
                 self.save()
                 if self._stop_asked:
                     raise InterruptedRunError(
-                        f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with: "
-                        f"{self.go_on(self.run_folder, None)}"
+                        f"stopped by Ctrl-C after step {self.at.step:,}, which is saved. Go on with:\n"
+                        f"  {self.go_on(self.run_folder, None)}"
                     )
         finally:
             log.close()
@@ -239,8 +239,8 @@ class Trainer:
         if kept is None:
             return DivergenceError(f"{message} No checkpoint was written yet.")
         return DivergenceError(
-            f"{message} The weights of step {kept.step:,} are kept in {kept.path}; make a model of them with: "
-            f"{self.go_on(self.run_folder, kept.step)}"
+            f"{message} The weights of step {kept.step:,} are kept in {kept.path}; make a model of them with:\n"
+            f"  {self.go_on(self.run_folder, kept.step)}"
         )
 
     def _validate_if_due(self, fraction: float) -> dict[str, float]:

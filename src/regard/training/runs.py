@@ -101,12 +101,12 @@ def carry_out(
         )
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            "stopped by Ctrl-C after the training, which is saved. Have the model scored with: "
-            f"{options.go_on(out, None)}"
+            "stopped by Ctrl-C after the training, which is saved. Have the model scored with:\n"
+            f"  {options.go_on(out, None)}"
         ) from None
     except FolderError as error:
         raise FolderError(
-            f"{error} The training is saved. Have the model written with: {options.go_on(out, None)}"
+            f"{error} The training is saved. Have the model written with:\n  {options.go_on(out, None)}"
         ) from error
     return Run(task.result(), out, position, scores, samples, task.scored_on)
 
