@@ -76,8 +76,8 @@ def test_a_bare_pickle_a_translator_and_what_is_no_model_are_refused(
         pickled: (1, "loading one can run any code, so regard never does"),
         model: (2, "holds a translator"),
         empty: (1, "is not a model folder"),
-        tmp_path / "absent": (1, "the path does not exist"),
-        place / "more.txt": (1, "is a file; give the folder of a model"),
+        tmp_path / "absent": (2, "the path does not exist"),
+        place / "more.txt": (2, "is a file; give the folder of a model"),
         bert: (1, "'bert'; regard reads its own folders and those of marian, gpt2"),
     }
     for folder, (code, message) in cases.items():

@@ -180,8 +180,8 @@ def test_a_process_that_is_killed_and_one_that_gets_ctrl_c_end_as_the_uninterrup
     assert code == 130
     assert out == ""
     assert "stopped by Ctrl-C after step" in err
-    assert "is saved. Go on with: --out" in err
-    assert "--resume" in err
+    assert "is saved. Go on with:\n" in err
+    assert err.endswith("--resume\n")
     assert "Traceback" not in err
     assert not (tmp_path / "interrupted" / "model.safetensors").exists()
     _, err = straight.communicate(timeout=180)
