@@ -112,7 +112,7 @@ def test_an_existing_run_is_refused_resumed_or_replaced(
     ("flags", "message"),
     [
         (["--dropout", 0.3], "dropout was 0.0, is 0.3"),
-        (["--learning-rate", 0.5], "learning_rate was 0.004, is 0.5"),
+        (["--learning-rate", 0.5], "learning_rate was 0.03, is 0.5"),
         (["--pieces", 301], "pieces was 300, is 301"),
         (["--reverse"], "examples was '190 pairs, checksum "),
     ],
