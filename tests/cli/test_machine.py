@@ -136,3 +136,21 @@ def test_the_demo_leaves_other_runs_alone(regard: Run, model: Path) -> None:
     assert said.code == 2
     assert "--force" in said.err
     assert (model / "model.safetensors").read_bytes() == before
+
+
+def test_doctor_says_who_writes(regard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def writing() -> dict[str, str]:
+        (found,) = [row for row in json.loads(regard("doctor", "--json").out) if row["what"] == "writing"]
+        return dict(found)
+
+    assert writing()["value"] == "compiled kernels"
+    monkeypatch.setattr("regard.generation.backend.trouble", lambda: "RuntimeError: no such instruction")
+    assert writing() == {
+        "what": "writing",
+        "value": "torch",
+        "why": "the compiled kernels do not run here: RuntimeError: no such instruction",
+    }
+    monkeypatch.setenv("REGARD_BACKEND", "torch")
+    assert writing()["why"] == "as REGARD_BACKEND says"
+    monkeypatch.setattr("regard.training.choices.find_spec", lambda name: None)
+    assert "numba is not installed" in writing()["why"]

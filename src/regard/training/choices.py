@@ -8,6 +8,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from regard.errors import UsageError, unknown
 from regard.views.view import find_browser
@@ -61,6 +62,23 @@ def choose_threads() -> Choice:
     return Choice("threads", str(torch.get_num_threads()), why)
 
 
+def choose_decoder() -> Choice:
+    """Who writes token after token: the compiled kernels, where they run."""
+    if find_spec("numba") is None:
+        return Choice("writing", "torch", "numba is not installed, so there are no compiled kernels")
+    from regard.generation.backend import VARIABLE, trouble
+
+    if os.environ.get(VARIABLE) == "torch":
+        return Choice("writing", "torch", f"as {VARIABLE} says")
+    why = trouble()
+    if why is not None:
+        return Choice("writing", "torch", f"the compiled kernels do not run here: {why}")
+    from regard.generation.intrinsics import HAS_AVX2
+
+    instructions = "with AVX2 for 4 bits" if HAS_AVX2 else "without AVX2, so 4 bits are slower"
+    return Choice("writing", "compiled kernels", f"numba {version('numba')}, {instructions}; torch for short work")
+
+
 def survey() -> list[Choice]:
     """What was found on this machine and what follows from it."""
     import torch
@@ -77,6 +95,7 @@ def survey() -> list[Choice]:
         Choice("vectors", torch.backends.cpu.get_cpu_capability(), "the widest instructions torch uses here"),
         Choice("precision", "fp32", "trains exactly and repeatably on a CPU"),
         choose_compile(),
+        choose_decoder(),
         Choice("pictures", "html, svg, png" if browser else "html, svg", browser or "no Chromium or Chrome for png"),
         Choice("disk", f"{free:.0f} GB free", "in this folder"),
     ]
