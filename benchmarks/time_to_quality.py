@@ -7,8 +7,9 @@ trainings of both recipes in turn, and the median of the ratios, so that a machi
 Then the paper's recipe trains for `--steps` with each of three warm-ups, and the lowest of the final validation losses
 (plain cross-entropy, without label smoothing, of the averaged weights) is the goal. The default recipe trains for as
 many steps as fit into a third of that time. These trainings are counted in steps, not in seconds, so they may run side
-by side, `--jobs` at a time, each with one thread. Printed: every loss, when the default recipe first met the goal, and
-the share of the paper's time that this is.
+by side, `--jobs` at a time, each with one thread; those that an earlier call has finished in `--out` are read, not
+repeated. Printed: every loss, when the default recipe first met the goal, and the share of the paper's time that this
+is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import torch
 
 import regard
 from common import MULTI30K_SHAPE, data_folder
+from regard.checkpoint.folder import is_model_folder
 from regard.training.metrics_log import read_metrics
 
 ROUND = (5, 25)  # the steps of a round that are timed
@@ -43,6 +45,15 @@ def train(folder: Path, out: Path, **settings: Any) -> Sequence[dict[str, Any]]:
         **settings,
     )
     return read_metrics(out)
+
+
+def train_once(folder: Path, out: Path, *, force: bool, **settings: Any) -> Sequence[dict[str, Any]]:
+    """Train, unless that was done before."""
+    if not force and out.is_dir():
+        rows = read_metrics(out)
+        if rows and rows[-1]["step"] == settings["steps"] and is_model_folder(out):
+            return rows
+    return train(folder, out, force=True, **settings)
 
 
 def seconds_per_step(folder: Path, recipe: str) -> float:
@@ -64,9 +75,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="trainings side by side, each with one thread")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of short trainings that time a step")
     parser.add_argument("--ratio", type=float, default=None, help="time of a step, default / paper, if known already")
-    parser.add_argument("--warmups", type=int, nargs="+", default=[300, 750, 1500])
+    parser.add_argument("--warmups", type=int, nargs="+", default=[400, 750, 1500])
     parser.add_argument("--out", type=Path, default=Path("runs/time-to-quality"))
-    parser.add_argument("--force", action="store_true", help="replace earlier runs in --out")
+    parser.add_argument("--force", action="store_true", help="repeat what is already in --out")
     asked = parser.parse_args()
     folder = data_folder(asked.data, "multi30k")
     if folder is None:
@@ -87,7 +98,7 @@ def main() -> None:
     plans["default"] = dict(steps=steps, validations=20)
     with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
         waiting = {
-            name: pool.submit(train, folder, asked.out / name, force=asked.force, **plan)
+            name: pool.submit(train_once, folder, asked.out / name, force=asked.force, **plan)
             for name, plan in plans.items()
         }
         found = {}
