@@ -69,6 +69,12 @@ def test_short_work_does_not_wait_for_the_kernels(gpt: GPT, monkeypatch: pytest.
     assert isinstance(backend.gpt_decoder(gpt, steps=20), FastGPTDecoder)
 
 
+def test_many_texts_at_once_are_served_by_torch(gpt: GPT) -> None:
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MANY), FastGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MANY + 1), TorchGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, rows=99, backend="kernels"), FastGPTDecoder)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_other_types_are_served_by_torch(gpt: GPT, dtype: torch.dtype) -> None:
     gpt.to(dtype)

@@ -1,6 +1,7 @@
 """Which decoder writes: the compiled one, or torch.
 
-The compiled kernels serve on CPUs; torch serves everywhere, and wherever somebody looks into the model while it
+The compiled kernels serve on CPUs, for a few texts at a time: many are bound by arithmetic and not by reading the
+weights, and torch's products are quicker. torch serves everywhere, and wherever somebody looks into the model while it
 writes. Loading the kernels takes about a second, and compiling them for a new machine several, so `auto` takes them
 when the work is worth it. `REGARD_BACKEND` may name one for a whole process.
 """
@@ -30,34 +31,37 @@ VARIABLE = "REGARD_BACKEND"
 # Rough costs, in seconds, of what `auto` weighs up: torch spends so much on a block, whatever its size.
 LOADING = 1.5
 TORCH_BLOCK = 0.4e-3
+MANY = 16  # rows from which torch's products of matrices are quicker
 PATIENCE = 1.5  # seconds of compiling before it is said that this happens
 
 log = logging.getLogger("regard")
 
 
 def gpt_decoder(
-    model: GPT, *, vocab_size: int | None = None, steps: int = 1, backend: Backend = "auto"
+    model: GPT, *, vocab_size: int | None = None, steps: int = 1, rows: int = 1, backend: Backend = "auto"
 ) -> GuessingDecoder:
-    """A decoder for a language model that is to write about `steps` tokens."""
-    if _kernels_serve(model, model.config.layers * steps, backend):
+    """A decoder for a language model that is to write about `steps` tokens of each of `rows` texts."""
+    if _kernels_serve(model, model.config.layers * steps, rows, backend):
         from regard.generation.fast import FastGPTDecoder
 
         return FastGPTDecoder(model, vocab_size=vocab_size)
     return TorchGPTDecoder(model, vocab_size=vocab_size)
 
 
-def translation_decoder(model: Transformer, *, start_id: int, steps: int = 1, backend: Backend = "auto") -> Decoder:
-    """A decoder for a translator that is to write about `steps` pieces, one after another."""
-    if _kernels_serve(model, 2 * model.config.decoder_layers * steps, backend):
+def translation_decoder(
+    model: Transformer, *, start_id: int, steps: int = 1, rows: int = 1, backend: Backend = "auto"
+) -> Decoder:
+    """A decoder for a translator that is to write about `steps` pieces, `rows` side by side."""
+    if _kernels_serve(model, 2 * model.config.decoder_layers * steps, rows, backend):
         from regard.generation.fast import FastSeq2SeqDecoder
 
         return FastSeq2SeqDecoder(model, start_id=start_id)
     return TorchSeq2SeqDecoder(model, start_id=start_id)
 
 
-def _kernels_serve(model: GPT | Transformer, blocks: int, backend: Backend) -> bool:
+def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
     backend = _asked(backend)
-    if backend == "torch" or is_watched(model):
+    if backend == "torch" or (backend == "auto" and rows > MANY) or is_watched(model):
         return False
     reason = obstacle(model)
     if reason is not None:

@@ -375,12 +375,12 @@ class Writer:
     def end_id(self) -> int:
         return self.tokenizer.end_id
 
-    def _decoder(self, steps: int = 1) -> GuessingDecoder:
-        return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps)
+    def _decoder(self, steps: int = 1, rows: int = 1) -> GuessingDecoder:
+        return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps, rows=rows)
 
     def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Iterator[Written]:
         return write(
-            self._decoder(config.max_new_tokens),
+            self._decoder(config.max_new_tokens, len(prompts)),
             [self.prompt_ids(prompt) for prompt in prompts],
             config=config,
             context=self.model.config.context,

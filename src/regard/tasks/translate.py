@@ -337,7 +337,9 @@ class Translator:
         for batch in batches:
             chosen = [rows[i] for i in batch]
             source, lengths = self._tensors([ids[i] for i in chosen])
-            decoder = translation_decoder(self.model, start_id=self.start_id, steps=steps)
+            decoder = translation_decoder(
+                self.model, start_id=self.start_id, steps=steps, rows=len(chosen) * search.beams
+            )
             results = beam_search(decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.never, config=search)
             for i, hypotheses in zip(chosen, results, strict=True):
                 best, *others = [self._translation(hypothesis) for hypothesis in hypotheses]
