@@ -101,6 +101,31 @@ def test_a_stop_ends_the_text(regard: Run, made: Path, writer: Writer) -> None:
     assert said.out == whole[: whole.index(stop)] + "\n"
 
 
+def test_beams_find_the_likeliest_texts(regard: Run, made: Path, writer: Writer) -> None:
+    greedy = writer("one two", temperature=0, max_new_tokens=12)
+    assert [text.text for text in writer.search("one two", beams=1, max_new_tokens=12)] == [greedy.text]
+    found = writer.search("one two", beams=5, n_best=4, max_new_tokens=12)
+    assert [text.score for text in found] == sorted((text.score for text in found), reverse=True)
+    assert found[0].score == pytest.approx(sum(found[0].log_probs) / len(found[0].log_probs))
+    assert sum(found[0].log_probs) >= sum(greedy.log_probs) - 1e-6
+    assert len({text.text for text in found}) == len(found)
+
+    said = regard("generate", made, "one two", "--beams", 5, "--n", 4, "--max-new-tokens", 12, "--json")
+    assert [json.loads(line)["text"] for line in said.out.splitlines()] == [text.text for text in found]
+    assert json.loads(said.out.splitlines()[0])["score"] == pytest.approx(found[0].score)
+    plain = regard("generate", made, "one two", "--beams", 5, "--max-new-tokens", 12, "--length-penalty", 0)
+    assert plain.out == writer.search("one two", beams=5, max_new_tokens=12, length_penalty=0.0)[0].text + "\n"
+
+
+def test_beams_end_at_a_stop_text_and_within_the_context(writer: Writer) -> None:
+    (found,) = writer.search("one two", beams=3, max_new_tokens=30, stop="five")
+    assert found.text == " three four "
+    assert found.ended
+    assert "".join(found.tokens).count("e") and len(found.tokens) == len(found.log_probs)
+    (long,) = writer.search(LINE * 9, beams=2, max_new_tokens=500)
+    assert 1 <= len(long.tokens) <= writer.model.config.context // 2
+
+
 def test_a_long_prompt_slides_and_says_so(regard: Run, made: Path) -> None:
     said = regard("generate", made, LINE * 9, "--temperature", 0, "--max-new-tokens", 4)
     assert said.code == 0
@@ -117,6 +142,12 @@ def test_a_long_prompt_slides_and_says_so(regard: Run, made: Path) -> None:
         (["--stop", ""], "a stop text is empty"),
         (["--n", 0], "--n must be at least 1"),
         (["--max-new-tokens", 0], "max_new_tokens must be at least 1"),
+        (["--beams", 0], "beams must be at least 1"),
+        (["--beams", 2, "--n", 3], "give --beams 3"),
+        (["--beams", 2, "--top-k", 3, "--seed", 1], "leave out --top-k, --seed"),
+        (["--beams", 2, "--lookup"], "leave out --lookup"),
+        (["--length-penalty", 2], "give --beams"),
+        (["--beams", 2, "--length-penalty", 99], "length_penalty must be between -10 and 10"),
     ],
 )
 def test_wrong_use(regard: Run, made: Path, arguments: list[object], message: str) -> None:

@@ -16,10 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regard.checkpoint.convert.gpt2 import ours_of
 from regard.errors import RegardError, UsageError
-from regard.generation.decoder import TorchSeq2SeqDecoder
+from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.search import Hypothesis, beam_search, greedy, stream, top_of_rows
 from regard.generation.settings import SearchConfig
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPT2, GPTConfig
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
@@ -119,6 +122,37 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty: float, seed
         assert [symbols(hypothesis) for hypothesis in found[row]] == [sequence for _, sequence in scored[:wanted]]
         for hypothesis, (score, _) in zip(found[row], scored, strict=False):
             assert hypothesis.score == pytest.approx(score, rel=1e-10)
+
+
+@pytest.mark.parametrize("length_penalty", [-0.7, 0.0, 1.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_wide_beam_finds_the_best_of_all_texts_of_a_gpt(length_penalty: float, seed: int) -> None:
+    """Texts that end anywhere and texts that are cut at the longest length, ranked together."""
+    size, longest, wanted, prompt = 5, 4, 9, [3, 0, 2]
+    torch.manual_seed(seed)
+    model = GPT(GPTConfig(vocab_size=size, layers=2, width=10, hidden=13, heads=3, head_width=4, context=7)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    model.eval()
+    config = SearchConfig(
+        beams=size**longest, n_best=wanted, length_penalty=length_penalty, max_new_tokens=longest, max_ratio=None
+    )
+    ids = torch.tensor([prompt])
+    one = dict(end_id=END, config=config, prefer_ends=False)
+    found = beam_search(TorchGPTDecoder(model), ids, torch.tensor([3]), **one)[0]  # type: ignore[arg-type]
+    others = [i for i in range(size) if i != END]
+    scored = []
+    for n in range(1, longest + 1):
+        every = [[*body, last] for body in itertools.product(others, repeat=n - 1) for last in range(size)]
+        every = [text for text in every if n == longest or text[-1] == END]
+        with torch.no_grad():
+            log_probs = model(torch.tensor([[*prompt, *text] for text in every])).log_softmax(-1)[:, 2:-1]
+        truths = log_probs.gather(2, torch.tensor(every)[:, :, None]).sum(dim=(1, 2)).tolist()
+        scored += [(truth / n**length_penalty, text) for truth, text in zip(truths, every, strict=True)]
+    scored.sort(key=lambda pair: -pair[0])
+    assert [symbols(hypothesis) for hypothesis in found] == [text for _, text in scored[:wanted]]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in scored[:wanted]])
 
 
 def test_a_wider_beam_sees_what_greedy_misses() -> None:
@@ -478,6 +512,48 @@ def test_the_same_lists_as_transformers(length_penalty: float) -> None:
             assert hypothesis.score == pytest.approx(float(score), abs=1e-6)  # they add up in single precision
             compared += 1
     assert compared >= 10
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("can_end", [True, False])
+def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, can_end: bool) -> None:
+    """A GPT-2 of transformers and ours with its weights; both rank unfinished texts by their scores, too."""
+    transformers = pytest.importorskip("transformers")
+    size, longest = 17, 9
+    torch.manual_seed(0)
+    theirs = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=size, n_positions=31, n_embd=12, n_layer=2, n_head=3, initializer_range=0.5,
+            bos_token_id=END, eos_token_id=END,
+        )
+    ).double().eval()  # fmt: skip
+    shape = dict(vocab_size=size, context=31, width=12, layers=2, heads=3, head_width=4, hidden=48)
+    ours = GPT(GPTConfig(**{**GPT2, **shape})).double().eval()
+    ours.load_state_dict(ours_of(theirs.state_dict(), ours.config))
+    least = 0 if can_end else longest
+    found, ended = [], 0
+    for prompt in ([5], [2, 3, 11], [7, 7, 7, 7]):
+        out = theirs.generate(
+            torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), num_beams=4, num_return_sequences=3,
+            early_stopping="never", length_penalty=length_penalty, max_new_tokens=longest, do_sample=False,
+            return_dict_in_generate=True, output_scores=True, pad_token_id=0, min_new_tokens=least,
+        )  # fmt: skip
+        config = SearchConfig(
+            beams=4, n_best=3, length_penalty=length_penalty, max_new_tokens=longest, max_ratio=None,
+            min_new_tokens=least,
+        )  # fmt: skip
+        decoder, ids = TorchGPTDecoder(ours), torch.tensor([prompt])
+        one = dict(end_id=END, config=config, prefer_ends=False)
+        hypotheses = beam_search(decoder, ids, torch.tensor([len(prompt)]), **one)[0]  # type: ignore[arg-type]
+        for hypothesis, sequence, score in zip(hypotheses, out.sequences, out.sequences_scores, strict=True):
+            written = sequence.tolist()[len(prompt) :]
+            if can_end and END in written:
+                written = written[: written.index(END)]
+            found.append((list(hypothesis.ids), written))
+            ended += hypothesis.ended
+            assert hypothesis.score == pytest.approx(float(score), abs=1e-6)  # they add up in single precision
+    assert all(mine == their for mine, their in found), found
+    assert bool(ended) == (can_end and length_penalty < 1)  # means per token favour the longest here
 
 
 # --- wrong use ------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -13,6 +14,9 @@ from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer_json, note
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.tasks.generate import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,9 @@ class Arguments:
     stop: tuple[str, ...] = ()  # texts that end the writing and are not written
     n: int = 1  # write so many texts
     seed: int | None = None  # the same seed gives the same text
+    # search for the likeliest text instead of drawing one, with so many unfinished texts at a time; --n prints several
+    beams: int | None = None
+    length_penalty: float | None = None  # with --beams: more than 1 favours longer texts
     lookup: bool = False  # guess that a text repeats itself: the same text, sooner if it does
     precision: Literal["fp32", "int8", "int4"] = "fp32"  # of the weights: fewer bits are read faster
     json: bool = False  # a JSON object a text, with its tokens and their log-probabilities
@@ -50,27 +57,52 @@ def main(verb: str, arguments: list[str]) -> int:
     sampling = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
     sampling |= {"stop": asked.stop} if asked.stop else {}
     writer.config(sampling)  # what is wrong with it is said before anything is read
+    search = _search(sampling, asked)
     prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
     length, context = len(writer.prompt_ids(prompt)), writer.model.config.context
     if length > context:
         note(f"the prompt has {length:,} tokens and the context {context:,}: the model sees the end of it.")
+    if search is not None:
+        _print(writer.search(prompt, **search), asked)
+        return 0
     if asked.json or asked.n > 1:
-        for written in writer([prompt] * asked.n, **sampling):
-            if asked.json:
-                answer_json(
-                    {
-                        "prompt": prompt,
-                        "text": written.text,
-                        "ended": written.ended,
-                        "tokens": written.tokens,
-                        "log_probs": written.log_probs,
-                    }
-                )
-            else:
-                sys.stdout.write(written.text + "\n")
+        _print(writer([prompt] * asked.n, **sampling), asked)
         return 0
     for piece in writer.stream(prompt, lookup=asked.lookup, **sampling):
         sys.stdout.write(piece)
         sys.stdout.flush()
     sys.stdout.write("\n")
     return 0
+
+
+def _search(sampling: dict[str, Any], asked: Arguments) -> dict[str, Any] | None:
+    """What --beams asks for; None if nothing is to be searched."""
+    if asked.beams is None:
+        if asked.length_penalty is not None:
+            raise UsageError("--length-penalty is for a search: give --beams, for example --beams 5.")
+        return None
+    search = {name: value for name, value in sampling.items() if name in ("max_new_tokens", "stop")}
+    drawing = [name for name in sampling if name not in search] + ["lookup"] * asked.lookup
+    if drawing:
+        flags = ", ".join("--" + name.replace("_", "-") for name in drawing)
+        raise UsageError(f"--beams searches for the likeliest text and draws nothing: leave out {flags}.")
+    if asked.n > max(1, asked.beams):
+        raise UsageError(f"--n is {asked.n}, but {asked.beams} beams find at most that many: give --beams {asked.n}.")
+    if asked.length_penalty is not None:
+        search["length_penalty"] = asked.length_penalty
+    return {**search, "beams": asked.beams, "n_best": asked.n}
+
+
+def _print(texts: Iterable[Text], asked: Arguments) -> None:
+    for written in texts:
+        if not asked.json:
+            sys.stdout.write(written.text + "\n")
+            continue
+        found = {
+            "prompt": written.prompt,
+            "text": written.text,
+            "ended": written.ended,
+            "tokens": written.tokens,
+            "log_probs": written.log_probs,
+        }
+        answer_json(found if written.score is None else {**found, "score": written.score})

@@ -102,6 +102,7 @@ def beam_search(
     end_id: int,
     forbidden_ids: Collection[int] = (),
     config: SearchConfig | None = None,
+    prefer_ends: bool = True,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best sequences found for each row of ids (B, S) with lengths (B,), the best first.
 
@@ -109,12 +110,13 @@ def beam_search(
     finished; the first `beams` that do not end are pursued. A sentence is done when it has `n_best` finished
     hypotheses and no beam could still beat the worst of them, even if all of its further symbols were certain. A
     beam of one is greedy: its first end is the end. Where the longest length comes before `n_best` ends were found,
-    unfinished hypotheses fill the list, after the finished ones.
+    unfinished hypotheses fill the list, after the finished ones. Without `prefer_ends`, they are ranked among the
+    finished ones by their scores: a translation ought to end, a text that is gone on with need not.
     """
     run = _Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config)
     if not len(ids):
         return []
-    beams = _Beams(run)
+    beams = _Beams(run, prefer_ends=prefer_ends)
     while beams.advance():
         pass
     if not all(beams.finished):
@@ -214,8 +216,8 @@ class _Written:
 class _Beams:
     """Beam search over a batch. Row a · width + b of the decoder is beam b of the a-th sentence that is not done."""
 
-    def __init__(self, run: _Run) -> None:
-        self.run = run
+    def __init__(self, run: _Run, *, prefer_ends: bool) -> None:
+        self.run, self.prefer_ends = run, prefer_ends
         self.config = run.config
         batch = len(run.log_probs)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]  # the best first, at most n_best
@@ -276,11 +278,12 @@ class _Beams:
             if self.run.limits[sentence] > length:
                 continue
             hypotheses = self.finished[sentence]
+            room = self.config.n_best - (len(hypotheses) if self.prefer_ends else 0)
             cut = (~ends[a] & (totals[a] > NEVER)).nonzero().flatten().tolist()
-            hypotheses += [
-                self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank])
-                for rank in cut[: self.config.n_best - len(hypotheses)]
-            ]
+            hypotheses += [self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]) for rank in cut[:room]]
+            if not self.prefer_ends:
+                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+                del hypotheses[self.config.n_best :]
 
     def _live(self, best_totals: list[float]) -> list[int]:
         """Which sentences go on, by the total of their best beam."""

@@ -26,7 +26,8 @@ from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids, WindowBatches, windows
 from regard.errors import DataError, UsageError
 from regard.generation.backend import gpt_decoder
-from regard.generation.settings import SamplingConfig
+from regard.generation.search import Hypothesis, beam_search
+from regard.generation.settings import SamplingConfig, SearchConfig
 from regard.generation.streaming import StoppingStream
 from regard.generation.suggesting import Suggestion, suggest
 from regard.generation.writing import GuessingDecoder, Written, write
@@ -191,6 +192,7 @@ class Text:
     tokens: tuple[str, ...]
     log_probs: tuple[float, ...]  # of each token, by the model alone
     ended: bool  # whether an end symbol or a stop text was reached
+    score: float | None = None  # of a beam search: the log-probability after the length penalty
 
     def __str__(self) -> str:
         return self.text
@@ -280,6 +282,39 @@ class Writer:
             if piece:
                 yield piece
         yield text.finish()
+
+    def search(self, prompt: str = "", *, stop: str | Sequence[str] = (), **search: Any) -> list[Text]:
+        """The likeliest texts that a beam search finds, the best first; nothing is drawn.
+
+        `search` overrides `beams`, `n_best`, `length_penalty`, `max_new_tokens`, `min_new_tokens`. All of a text must
+        fit into the context with the end of the prompt. `stop` texts cut what was found; equal texts are given once.
+        """
+        limit = {"max_new_tokens": self.sampling.max_new_tokens, "max_ratio": None}
+        config = from_dict(SearchConfig, {**limit, **search})
+        stops = self.config({"stop": stop}).stop
+        context, device = self.model.config.context, self.model.output_weight.device
+        room = min(config.max_new_tokens, context // 2)
+        ids = torch.tensor([self.prompt_ids(prompt)[-(context - room) :]], device=device)
+        lengths = torch.tensor([ids.shape[1]], device=device)
+        decoder = self._decoder()
+        found = beam_search(decoder, ids, lengths, end_id=self.end_id, config=config, prefer_ends=False)[0]
+        texts = {text.text: text for text in reversed([self._found(prompt, one, stops) for one in found])}
+        return list(texts.values())[::-1]
+
+    def _found(self, prompt: str, found: Hypothesis, stops: Sequence[str]) -> Text:
+        """What a search found as a text; where a stop text is in it, what comes before."""
+        stream = StoppingStream(self.tokenizer.decode, stops)
+        read = next((n for n, id_ in enumerate(found.ids, start=1) if stream.push(id_) is None), None)
+        stream.finish()
+        written = [*found.ids, *([self.end_id] if found.ended else [])][:read]
+        return Text(
+            prompt,
+            stream.text,
+            tuple(self.tokenizer.tokens(written)),
+            found.token_log_probs[:read],
+            ended=found.ended or stream.stopped,
+            score=found.score,
+        )
 
     def suggest(self, prompt: str, count: int = 5) -> list[Suggestion]:
         """The likeliest next words, or the likeliest ends of a word that has begun, with their probabilities."""
