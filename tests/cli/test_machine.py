@@ -53,11 +53,62 @@ def test_a_plan_as_text(regard: Run) -> None:
     assert "not claimed" in regard("plan", "transformer-base").out
 
 
+def test_m166_the_plan_of_gpt3(regard: Run) -> None:
+    """Parameters by hand. The paper's table D.1 has 3.14e23 operations for the training, attention's own left out."""
+    answer = json.loads(regard("plan", "gpt3", "--json").out)
+    d, layers = 12_288, 96
+    block = 4 * (d * d + d) + 2 * d * 4 * d + 4 * d + d + 2 * 2 * d
+    assert answer["parameters"] == layers * block + 50_257 * d + 2048 * d + 2 * d == sum(answer["by_part"].values())
+    assert answer["weight_bytes"] == 4 * answer["parameters"]
+    assert answer["training_bytes"] == 16 * answer["parameters"]
+    assert answer["cache_bytes_per_token"] == 2 * 4 * layers * d
+    assert answer["forward_flops"] == pytest.approx(2 * answer["parameters"], rel=0.02)
+    assert answer["published_flops"] == pytest.approx(3.14e23, rel=0.02)
+    said = regard("plan", "gpt3").out
+    assert "174,604,259,328" in said
+    assert "It was not run here" in said
+
+
+@pytest.mark.parametrize(
+    ("preset", "parameters"),
+    [("gpt2", 124_439_808), ("gpt2-xl", 1_557_611_200), ("llama-7b", 6_738_415_616), ("llama3-8b", 8_030_261_248)],
+)
+def test_plans_of_published_language_models(regard: Run, preset: str, parameters: int) -> None:
+    answer = json.loads(regard("plan", preset, "--json").out)
+    assert answer["parameters"] == parameters == sum(answer["by_part"].values())
+
+
+def test_the_plan_of_what_is_trained_here_is_the_model_that_is_built(regard: Run) -> None:
+    from regard.models.gpt import GPT
+    from regard.models.gpt_settings import PRESETS, GPTConfig
+
+    model = GPT(GPTConfig(vocab_size=101, **PRESETS["tiny"]))
+    said = regard("plan", "tiny", "--task", "generate", "--vocab-size", 101)
+    assert f"{sum(param.numel() for param in model.parameters()):,}" in said.out
+    assert "tiny (language model, 101 tokens, context 128)" in said.out
+    assert "tiny (default recipe" in regard("plan", "tiny").out
+    wrong = regard("plan", "gpt2", "--task", "translate")
+    assert wrong.code == 2
+    assert "unknown preset 'gpt2'" in wrong.err
+    near = regard("plan", "gpt4")
+    assert near.code == 2
+    assert "Did you mean 'gpt" in near.err
+
+
+def test_m118_m120_the_values_are_counted(regard: Run) -> None:
+    said = regard("plan", "gpt2").out
+    for number in ("589,824", "7,077,888", "84,934,656", "98,304", "1,179,648", "14,155,776", "84.9 million"):
+        assert number in said
+    assert "values" in regard("plan", "transformer-base").out
+    assert "1.39 trillion" in regard("plan", "gpt3").out
+
+
 @pytest.mark.parametrize("arguments", [("--vocab-size", 0), ("--batch-tokens", 0)])
 def test_impossible_plans(regard: Run, arguments: tuple[str, int]) -> None:
-    said = regard("plan", "tiny", *arguments)
-    assert said.code == 2
-    assert "must be at least 1" in said.err
+    for task in ("translate", "generate"):
+        said = regard("plan", "tiny", "--task", task, *arguments)
+        assert said.code == 2
+        assert "must be at least 1" in said.err
 
 
 def test_the_doctor_says_what_was_chosen_and_why(regard: Run) -> None:

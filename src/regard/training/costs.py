@@ -13,6 +13,7 @@ from regard.config import from_dict
 from regard.errors import UsageError, unknown
 from regard.models.transformer_settings import PRESETS, TransformerConfig
 from regard.training.recipes import RECIPES, translation_recipe, usual_recipe
+from regard.training.value_counts import ValueCounts, counts_of
 
 PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transformer-big-fr": 300_000}
 PAPER_TOKENS = 25_000  # source tokens of a batch of the paper, and as many target tokens
@@ -27,6 +28,7 @@ class Plan:
     vocab_size: int
     parameters: int
     by_part: dict[str, int]
+    values: ValueCounts
     weight_bytes: int
     training_bytes: int  # weights, gradients and two moments of Adam
     activation_bytes: int  # about what a batch of `batch_tokens` keeps for the backward pass
@@ -37,7 +39,7 @@ class Plan:
     paper_flops: int | None  # the whole training of the paper, for the presets it published
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "values": self.values.as_dict()}
 
     def __str__(self) -> str:
         parts = "\n".join(f"  {name:<22}{count:>15,}" for name, count in self.by_part.items())
@@ -45,21 +47,22 @@ class Plan:
             f"{self.preset} ({self.recipe} recipe, {self.vocab_size:,} pieces)",
             f"parameters              {self.parameters:>15,}",
             parts,
-            f"weights in fp32         {_size(self.weight_bytes):>15}",
-            f"training, Adam          {_size(self.training_bytes):>15}  weights, gradients, two moments",
-            f"activations             {_size(self.activation_bytes):>15}  about, for a batch of {self.batch_tokens:,}",
-            f"cache while decoding    {_size(self.cache_bytes_per_token):>15}  a token",
-            f"forward pass            {_flops(self.forward_flops):>15}  a source and a target token",
-            f"training                {_flops(self.training_flops):>15}  a source and a target token",
+            f"weights in fp32         {size_text(self.weight_bytes):>15}",
+            f"training, Adam          {size_text(self.training_bytes):>15}  weights, gradients, two moments",
+            f"activations             {size_text(self.activation_bytes):>15}  "
+            f"about, for a batch of {self.batch_tokens:,}",
+            f"cache while decoding    {size_text(self.cache_bytes_per_token):>15}  a token",
+            f"forward pass            {flops_text(self.forward_flops):>15}  a source and a target token",
+            f"training                {flops_text(self.training_flops):>15}  a source and a target token",
         ]
         if self.paper_flops is not None:
             time = lasting(self.paper_flops / 100e9)
             lines.append(
-                f"the paper's training    {_flops(self.paper_flops):>15}  {PAPER_STEPS[self.preset]:,} steps of "
+                f"the paper's training    {flops_text(self.paper_flops):>15}  {PAPER_STEPS[self.preset]:,} steps of "
                 f"{PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens; {time} at 100 GFLOP/s, a laptop's CPU.\n"
                 f"                                         It was not run here, and its BLEU is not claimed."
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, str(self.values)])
 
 
 def plan(preset: str, *, vocab_size: int | None = None, recipe: str | None = None, batch_tokens: int = 4096) -> Plan:
@@ -83,6 +86,7 @@ def plan(preset: str, *, vocab_size: int | None = None, recipe: str | None = Non
         vocab_size=vocabulary,
         parameters=parameters,
         by_part=by_part,
+        values=counts_of(config, config.attentions),
         weight_bytes=BYTES * parameters,
         training_bytes=4 * BYTES * parameters,
         activation_bytes=_activation_bytes(config, batch_tokens),
@@ -167,7 +171,8 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes"
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
+    """Bytes as a person says them."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -175,9 +180,10 @@ def _size(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-def _flops(count: float) -> str:
-    for unit in ("", "K", "M", "G", "T", "P"):
+def flops_text(count: float) -> str:
+    """Operations as a person says them."""
+    for unit in ("", "K", "M", "G", "T", "P", "E"):
         if count < 1000:
             return f"{count:.3g} {unit}FLOP"
         count /= 1000
-    return f"{count:.3g} EFLOP"
+    return f"{count:,.0f} ZFLOP"
