@@ -27,6 +27,7 @@ from regard.nn import masks
 from regard.nn.blocks import Block, BlockCache, Residual
 from regard.nn.dropout import Dropout
 from regard.nn.feed_forward import FeedForward
+from regard.nn.masks import Keep
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.norms import make_norm
 from regard.nn.positions import Rotary, make_positions
@@ -39,6 +40,7 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
+        self.keep: Keep = masks.causal()  # who may look at whom; an experiment takes it away
         rotary = Rotary(config.head_width, base=config.rotary_base) if config.positions == "rotary" else None
         self.embedding = Embedding(config)
         self.decoder = nn.ModuleList(make_block(config, f"decoder.{i}", rotary) for i in range(config.layers))
@@ -61,7 +63,7 @@ class GPT(nn.Module):
         """
         past = caches[0].self_attention.length if caches else 0
         x = self.embedding(ids, past, padding)
-        keep = masks.causal()
+        keep = self.keep
         if padding is not None:
             keep = (keep & masks.starts(padding)).ready(ids.shape[1], past + ids.shape[1], ids.device)
         for i, block in enumerate(self.decoder):
