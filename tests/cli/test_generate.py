@@ -225,6 +225,40 @@ def test_attention_is_drawn(regard: Run, made: Path, tmp_path: Path) -> None:
     assert "for translators" in refused.err
 
 
+def test_m95_the_triangle_of_training_is_drawn(regard: Run, made: Path, tmp_path: Path) -> None:
+    said = regard("look", made, "one two three", "--targets", "--out", tmp_path / "t.html")
+    assert said.code == 0, said.err
+    assert "■ ·" in said.out
+    assert "no target: the text ends" in said.out
+    assert (tmp_path / "t.html").exists()
+    numbers = json.loads(regard("look", made, "one two three", "--targets", "--json").out)
+    assert numbers["keep"][0] == [1] + [0] * (len(numbers["tokens"]) - 1)
+    assert numbers["targets"][:-1] == numbers["tokens"][1:]
+
+
+def test_m119_spectra_and_the_loss_by_rank_are_drawn(regard: Run, made: Path, tmp_path: Path) -> None:
+    said = regard("look", made, LINE, "--ranks", "--out", tmp_path / "r.html")
+    assert said.code == 0, said.err
+    assert "rank   16  loss" in said.out
+    found = json.loads(regard("look", made, LINE, "--ranks", "--json").out)
+    losses = {one["rank"]: one["loss"] for one in found["losses"]}
+    assert losses[0] > losses[16], "what was learned goes through the values"
+    for one in found["attentions"]:
+        assert max(one["ranks"]) <= found["head_width"] == 16
+        assert [len(values) for values in one["singular_values"]] == [16, 16]
+
+
+def test_pages_of_language_models_only_and_one_at_a_time(regard: Run, made: Path, model: Path) -> None:
+    both = regard("look", made, "one two", "--targets", "--ranks")
+    assert both.code == 2
+    assert "one at a time" in both.err
+    for flag in ("--targets", "--ranks"):
+        said = regard("look", model, "one two", flag)
+        assert said.code == 2
+        assert "for language models" in said.err
+    assert "fewer than two tokens" in regard("look", made, "o", "--targets", "--json").err
+
+
 def test_pieces_are_shown(regard: Run, made: Path) -> None:
     assert regard("tokens", made, "one two").code == 0
 

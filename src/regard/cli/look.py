@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
+    from regard.views.ranks import Ranks
+    from regard.views.view import View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Arguments:
     target: str | None = None  # look at this translation instead of the model's own
     # draw how one attention is computed, in five steps; alone: of the encoder's first, or say which: decoder.0.cross
     steps: tuple[str, ...] | None = None
+    targets: bool = False  # of a language model: what each position sees, has to guess, and how well it does
+    ranks: bool = False  # of a language model: the spectra of its value matrices, and the text's loss by their rank
     force: bool = False  # replace a file that is already there
     json: bool = False  # print the weights (or the numbers of the steps) as JSON instead of writing a page
 
@@ -50,8 +54,12 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.steps and len(asked.steps) > 1:
         raise UsageError(f"--steps draws one attention, not {len(asked.steps)}: {', '.join(asked.steps)}.")
     translator = load(asked.model)
+    if asked.targets + asked.ranks + (asked.steps is not None) > 1:
+        raise UsageError("--steps, --targets and --ranks are pages of their own: ask for one at a time.")
     if not isinstance(translator, Translator):
         return _look_at_writer(translator, asked)
+    if asked.targets or asked.ranks:
+        raise UsageError("--targets and --ranks are for language models: `regard train generate` makes one.")
     target = _target(translator, asked)
     if asked.json and asked.steps is not None:
         from regard.inspection.steps import translation_steps
@@ -87,12 +95,42 @@ def _look_at_writer(writer: Writer, asked: Arguments) -> int:
 
     if asked.target is not None or asked.steps is not None:
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
+    if asked.targets or asked.ranks:
+        return _learning(writer, asked)
     if asked.json:
         answer_json({"text": asked.text, "attention": _weights(trace_maps(writer.trace(asked.text)))})
     else:
         look(writer, asked.text).save(asked.out)
         answer(str(asked.out))
     return 0
+
+
+def _learning(writer: Writer, asked: Arguments) -> int:
+    """The triangle of training, or the ranks of the values."""
+    view: View
+    if asked.targets:
+        from regard.inspection.causal import causal_training
+        from regard.views.causal import causal_view
+
+        training = causal_training(writer, asked.text)
+        numbers, view = training.numbers(), causal_view(training, title=asked.text)
+    else:
+        from regard.inspection.ranks import value_ranks
+        from regard.views.ranks import ranks_view
+
+        ranks = value_ranks(writer, asked.text)
+        numbers, view = ranks.numbers(), ranks_view(ranks, title=asked.text)
+    if asked.json:
+        answer_json({"text": asked.text, **numbers})
+    else:
+        answer("\n".join(training.lines()) if asked.targets else _by_rank(ranks))
+        view.save(asked.out)
+        answer(str(asked.out))
+    return 0
+
+
+def _by_rank(ranks: Ranks) -> str:
+    return "\n".join(f"rank {rank:>4}  loss {loss:.4f}" for rank, loss in ranks.losses.items())
 
 
 def _weights(maps: Sequence[AttentionMap]) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ def attention_steps(
     `run` calls the model inside `capture` and returns the trace; of several passes the last one is shown.
     """
     address = chosen_attention(model, address)
-    path, attention = _attentions(model)[address]
+    path, attention = attentions_of(model)[address]
     parts = ["input", "values", "heads", *(["memory"] if attention.cross else [])]
     places = {part: ".".join(filter(None, (address, part))) for part in parts}
     with observe(model, *places.values()) as seen:
@@ -56,7 +56,7 @@ def attention_steps(
         values = _for_each_head(values, attention) if values.dim() == 4 else values
         return _array(values[batch, ..., :count, :])
 
-    queries, keys, values = _projections(attention)
+    queries, keys, values = projections_of(attention)
     return AttentionSteps(
         address=address,
         rows=rows,
@@ -80,7 +80,7 @@ def attention_steps(
 
 def chosen_attention(model: nn.Module, address: str | None) -> str:
     """`address` if there is such an attention; without one the encoder's first, or else the first of all."""
-    addresses = list(_attentions(model))
+    addresses = list(attentions_of(model))
     if not addresses:
         raise UsageError("this model has no multi-head attention whose steps could be drawn.")
     if address is None:
@@ -90,7 +90,7 @@ def chosen_attention(model: nn.Module, address: str | None) -> str:
     return address
 
 
-def _attentions(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]:
+def attentions_of(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]:
     """Address → path and module of every multi-head attention."""
     addresses = addresses_of(model)
     return {
@@ -100,7 +100,7 @@ def _attentions(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]:
     }
 
 
-def _projections(attention: MultiHeadAttention) -> tuple[npt.NDArray[Any], ...]:
+def projections_of(attention: MultiHeadAttention) -> tuple[npt.NDArray[Any], ...]:
     """W^Q, W^K and W^V of each head: (H, D, Dh). Heads that share keys and values have the same matrices."""
     shared = attention.key_value_heads
     if attention.cross:

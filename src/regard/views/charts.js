@@ -1,5 +1,5 @@
 /**
- * Line charts: curves over steps, with a read-out under the pointer and a logarithmic axis on request.
+ * Line charts: curves over steps or whatever `axis` says, with a read-out under the pointer and a logarithmic axis on request.
  *
  * Knows points and names, not what they measure.
  */
@@ -21,12 +21,12 @@ export function short(number, digits = 4) {
 }
 
 /** A chart as an element that follows its own width. */
-export function chart({ title, series }) {
+export function chart({ title, series, axis = "step" }) {
   const values = series.flatMap((one) => one.points.map(([, value]) => value).filter((value) => value !== null));
   const state = { log: false, smooth: series.some(isNoisy), cursor: null };
-  const drawing = svg("svg", { class: "chart-drawing", height: HEIGHT, role: "img", "aria-label": describe(title, series) });
+  const drawing = svg("svg", { class: "chart-drawing", height: HEIGHT, role: "img", "aria-label": describe(title, series, axis) });
   const legend = el("div", { class: "chart-legend" });
-  const redraw = () => draw(drawing, legend, series, state);
+  const redraw = () => draw(drawing, legend, series, state, axis);
   const box = (name) => {
     const onChange = (on) => {
       state[name] = on;
@@ -53,15 +53,15 @@ export function chart({ title, series }) {
   return element;
 }
 
-function describe(title, series) {
+function describe(title, series, axis) {
   const parts = series.map((one) => {
     const last = one.points.findLast(([, value]) => value !== null);
-    return last ? `${one.name} ends at ${short(last[1])} after step ${short(last[0])}` : `${one.name} has no values`;
+    return last ? `${one.name} ends at ${short(last[1])} at ${axis} ${short(last[0])}` : `${one.name} has no values`;
   });
   return `${title}: ${parts.join("; ")}`;
 }
 
-function draw(drawing, legend, series, state) {
+function draw(drawing, legend, series, state, axis) {
   const width = drawing.clientWidth;
   if (width < 80) return;
   const points = series.flatMap((one) => one.points.filter(([, value]) => value !== null));
@@ -104,7 +104,7 @@ function draw(drawing, legend, series, state) {
     const name = series.length > 1 ? one.name : near === null ? "last" : ""; // the title names the only one
     return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${name} `, value);
   });
-  const caption = near === null ? "step" : `step ${near.toLocaleString("en")}`;
+  const caption = near === null ? axis : `${axis} ${near.toLocaleString("en")}`;
   write(box.right, box.bottom + 34, "end", caption, "axis-caption");
   legend.replaceChildren(...entries);
   drawing.replaceChildren(...parts);

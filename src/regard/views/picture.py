@@ -100,8 +100,8 @@ def shown(token: str, most: int = 18) -> str:
 
 
 def piece_label(token: str) -> str:
-    """A token on an axis: the loud mark that begins a word in many vocabularies becomes a light dot."""
-    return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith("▁") else token)
+    """A token on an axis: the loud marks that begin a word in many vocabularies become a light dot."""
+    return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith(("▁", "Ġ")) else token)
 
 
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:

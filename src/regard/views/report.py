@@ -146,11 +146,12 @@ def _draw(title: str, scores: Sequence[Mapping[str, str]], charts: Sequence[Mapp
         x += room
     for place, chart in enumerate(charts):
         left = margin + (place % 2) * (chart_width + gap)
-        _draw_chart(picture, chart, left, top + place // 2 * (chart_height + gap), chart_width, chart_height)
+        draw_chart(picture, chart, left, top + place // 2 * (chart_height + gap), chart_width, chart_height)
     return picture
 
 
-def _draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, width: float, height: float) -> None:
+def draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, width: float, height: float) -> None:
+    """One chart of a still picture: its title, its axes and its curves."""
     points = [point for one in chart["series"] for point in one["points"] if point[1] is not None]
     picture.text(x, y + 14, chart["title"], weight=600)
     if not points:

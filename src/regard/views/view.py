@@ -29,7 +29,7 @@ BROWSER_PLACES = (
 )
 FORMATS = (".html", ".svg", ".png")
 
-_NOTEBOOK_HEIGHT = {"attention": 760, "report": 900, "steps": 900, "tokens": 420}
+_NOTEBOOK_HEIGHT = {"attention": 760, "causal": 700, "ranks": 760, "report": 900, "steps": 900, "tokens": 420}
 _PNG_SCALE = 2  # two pixels of the file for one of the drawing: sharp on dense screens and in print
 _PNG_SECONDS = 60
 
@@ -38,7 +38,7 @@ _PNG_SECONDS = 60
 class View:
     """Something to look at; `save` it, or let a notebook show it."""
 
-    viewer: str  # the module that renders it: "attention", "report", "steps" or "tokens"
+    viewer: str  # the module that renders it: one of VIEWERS in page.py
     data: dict[str, Any] = field(repr=False)  # what the module gets: JSON values only
     title: str
     draw: Callable[[], Picture] | None = field(default=None, repr=False)  # the still picture of its first state

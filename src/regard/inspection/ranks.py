@@ -1,0 +1,138 @@
+"""Values through a narrow waist: what W^V · W^O of a head can pass on, and how much of it a text needs.
+
+A head passes x · W^V · W^O on to the positions that look at it. The product is a D × D matrix made of two factors,
+D × Dh and Dh × D, so its rank is Dh at most. Its singular values say how much of each direction goes through. Cutting
+off the small ones, rank by rank, shows how many a text needs.
+
+| here | lecture | shape |
+|---|---|---|
+| down | V_down, the head's part of W^V | (H, D, Dh) |
+| up | V_up, the head's part of W^O | (H, Dh, D) |
+| down @ up | the value matrix | (H, D, D) |
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UsageError, unknown
+from regard.inspection.steps import attentions_of, projections_of
+from regard.nn.multihead import MultiHeadAttention
+from regard.tasks.generate import Writer
+from regard.views.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class ValueFactors:
+    """The two factors of the values of every head of one attention, in float64."""
+
+    down: Tensor  # (H, D, Dh)
+    up: Tensor  # (H, Dh, D)
+
+    @property
+    def product(self) -> Tensor:
+        """The value matrix of every head, (H, D, D): y = x @ product[h]."""
+        return self.down @ self.up
+
+    def spectrum(self) -> Tensor:
+        """The singular values of the product, (H, Dh), the largest first; D - Dh more are zero."""
+        values: Tensor = torch.linalg.svdvals(self._core()[1])
+        return values
+
+    def ranks(self) -> list[int]:
+        """The rank of each head's product, by numpy's usual tolerance."""
+        return [int(rank) for rank in torch.linalg.matrix_rank(self.product)]
+
+    def truncated_up(self, rank: int) -> Tensor:
+        """`up` with which the product is the nearest one of that rank: (H, Dh, D)."""
+        basis, core = self._core()
+        kept: Tensor = (
+            torch.linalg.svd(core).Vh[:, :rank] @ basis
+        )  # (H, rank, D): the strongest directions that come out
+        return self.up @ kept.transpose(1, 2) @ kept
+
+    def _core(self) -> tuple[Tensor, Tensor]:
+        """Orthonormal rows (H, K, D) that span `up`, and a matrix (H, K, K) with the singular values of the product."""
+        down = torch.linalg.qr(self.down).R
+        turned, up = torch.linalg.qr(self.up.transpose(1, 2))
+        return turned.transpose(1, 2), down @ up.transpose(1, 2)
+
+
+def value_factors(attention: MultiHeadAttention) -> ValueFactors:
+    """The factors of each head's value matrix. Heads that share keys and values share their way down."""
+    down = torch.from_numpy(projections_of(attention)[2]).double()
+    up = attention.output.weight.detach().cpu().double().T.reshape(attention.heads, attention.head_width, -1)
+    return ValueFactors(down, up)
+
+
+def value_spectra(model: nn.Module) -> dict[str, Tensor]:
+    """Address → singular values (H, Dh) of W^V · W^O, for every attention of a model."""
+    return {address: value_factors(attention).spectrum() for address, (_, attention) in attentions_of(model).items()}
+
+
+def truncate_values(model: nn.Module, rank: int, *, addresses: Sequence[str] | None = None) -> nn.Module:
+    """A copy of a model whose heads pass values through at most `rank` directions, at `addresses` or everywhere.
+
+    Of each head's W^V · W^O the nearest matrix of that rank is taken. Biases go on as they did.
+    """
+    if rank < 0:
+        raise UsageError(f"a rank must be 0 or more, not {rank}.")
+    changed = copy.deepcopy(model)
+    known = attentions_of(changed)
+    for address in known if addresses is None else addresses:
+        if address not in known:
+            raise unknown("attention", address, known)
+        _truncate(known[address][1], rank)
+    return changed
+
+
+@torch.no_grad()
+def _truncate(attention: MultiHeadAttention, rank: int) -> None:
+    factors = value_factors(attention)
+    up = factors.truncated_up(rank)
+    joint = attention.key_value if attention.cross else attention.query_key_value
+    if joint.bias is not None and attention.output.bias is not None:
+        # What every position passes on whatever it is: shares add up to 1, so it is a constant of the output.
+        bias = joint.bias[-attention.key_value_heads * attention.head_width :].double().cpu()
+        by_head = bias.view(-1, 1, attention.head_width).repeat_interleave(
+            attention.heads // attention.key_value_heads, 0
+        )
+        attention.output.bias.add_((by_head @ (factors.up - up)).sum(dim=(0, 1)).to(attention.output.bias))
+    attention.output.weight.copy_(up.flatten(0, 1).T.to(attention.output.weight))
+
+
+def rank_curve(writer: Writer, text: str, *, ranks: Sequence[int] | None = None) -> dict[int, float]:
+    """Rank → loss of `text` with all value matrices cut down to that rank; the last is the model as it is."""
+    width = writer.model.config.head_width
+    asked = sorted({*_steps(width), width} if ranks is None else set(ranks))
+    losses = {}
+    for rank in asked:
+        model = truncate_values(writer.model, rank) if rank < width else writer.model
+        losses[rank] = Writer(model, writer.tokenizer).score(text).loss  # type: ignore[arg-type]
+    return losses
+
+
+def _steps(width: int) -> list[int]:
+    """0, 1, 2, 4 … and what lies halfway, up to the width of a head."""
+    powers = [2**n for n in range(width.bit_length()) if 2**n <= width]
+    return [0, *powers, *(3 * power // 2 for power in powers if power > 2 and 3 * power // 2 < width)]
+
+
+def value_ranks(writer: Writer, text: str) -> Ranks:
+    """What there is to see: the spectra of all attentions, and the loss of `text` by rank."""
+    spectra: Mapping[str, Tensor] = value_spectra(writer.model)
+    found = {
+        address: value_factors(attention).ranks() for address, (_, attention) in attentions_of(writer.model).items()
+    }
+    return Ranks(
+        width=writer.model.config.width,
+        head_width=writer.model.config.head_width,
+        spectra={address: values.numpy() for address, values in spectra.items()},
+        ranks=found,
+        losses=rank_curve(writer, text),
+    )
