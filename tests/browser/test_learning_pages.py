@@ -1,0 +1,58 @@
+"""The triangle of training and the ranks of values in a real browser: what is drawn, and what pointing tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.views.causal import CausalTraining, causal_view
+from regard.views.ranks import Ranks, ranks_view
+
+TOKENS = ["The", "Ġcat", "<b>s</b>", "leeps", "."]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_m95_the_triangle(open_page: Callable[..., Any], tmp_path: Path, dark: bool) -> None:
+    training = CausalTraining(tokens=TOKENS, keep=np.tri(5, dtype=bool), losses=[2.0, 1.0, 0.5, 0.0])
+    page = open_page(causal_view(training, title="The cat <b>s</b>leeps.").save(tmp_path / "c.html"), dark=dark)
+    rows = page.locator(".causal tbody tr")
+    assert rows.count() == 5
+    for place in range(5):
+        row = rows.nth(place)
+        assert row.locator(".cell.seen, .cell.self").count() == place + 1
+        assert row.locator(".cell.hidden-cell").count() == 4 - place
+    assert [text.strip() for text in page.locator("td.target").all_inner_texts()] == [
+        "·cat", "<b>s</b>", "leeps", ".", "no target: the text ends",
+    ]  # fmt: skip
+    rows.nth(1).hover()
+    said = page.locator(".causal-told").inner_text()
+    assert "Position 1 sees 2 tokens" in said
+    assert "36.8 %: loss 1.000" in said
+    rows.nth(4).focus()
+    assert "nothing to guess" in page.locator(".causal-told").inner_text()
+
+
+def test_m119_spectra_and_losses(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    spectra = {f"decoder.{i}.self": -np.sort(-random.random((3, 7)), axis=1) for i in range(2)}
+    ranks = Ranks(
+        width=21,
+        head_width=7,
+        spectra=spectra,
+        ranks={address: [7, 7, 6] for address in spectra},
+        losses={0: 3.0, 1: 2.5, 2: 2.2, 4: 2.1, 7: 2.0},
+    )
+    page = open_page(ranks_view(ranks, title="A text").save(tmp_path / "r.html"))
+    assert "294 numbers instead of 441, and a rank of at most 7" in page.locator(".note").inner_text()
+    charts = page.locator("figure.chart")
+    assert charts.count() == 2
+    assert charts.first.locator("path.curve").count() == 3
+    assert charts.nth(1).locator(".axis-caption").text_content() == "rank"
+    # Curves are lines in the colours of the charts, and not filled shapes.
+    assert charts.first.locator("path.curve").first.evaluate("e => getComputedStyle(e).fill") == "none"
+    page.locator('[data-choice="attention"] label').nth(1).click()
+    assert "decoder.1.self" in page.locator("figure.chart h3").first.inner_text()
