@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerConfig
 from regard.nn import masks
 from regard.nn.attention import attention_weights
+from regard.nn.lora import LoRAConfig, add_adapters, merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.taps import capture
 from regard.tasks.generate import Writer
@@ -118,6 +120,20 @@ def test_spectra_of_every_attention_of_a_translator() -> None:
     spectra = value_spectra(Transformer(config))
     assert list(spectra) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
     assert all(values.shape == (2, 5) for values in spectra.values())
+
+
+def test_adapters_count_as_part_of_the_matrices(writer: Writer) -> None:
+    adapted = copy.deepcopy(writer.model)
+    add_adapters(adapted, LoRAConfig(lora_rank=2), seed=0)
+    for name, param in adapted.named_parameters():
+        if name.endswith("lora_b"):
+            torch.nn.init.normal_(param)
+    found = value_spectra(adapted)
+    assert any(name.endswith("lora_b") for name, _ in adapted.named_parameters()), "the model itself is left alone"
+    merge(adapted)
+    for address, values in value_spectra(adapted).items():
+        torch.testing.assert_close(found[address], values)
+        assert not torch.allclose(values, value_spectra(writer.model)[address])
 
 
 def test_the_curve_ends_at_the_model_as_it_is(writer: Writer) -> None:

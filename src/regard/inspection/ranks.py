@@ -14,7 +14,7 @@ off the small ones, rank by rank, shows how many a text needs.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.errors import UsageError, unknown
 from regard.inspection.steps import attentions_of, projections_of
+from regard.nn.lora import merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.tasks.generate import Writer
 from regard.views.ranks import Ranks
@@ -72,7 +73,20 @@ def value_factors(attention: MultiHeadAttention) -> ValueFactors:
 
 def value_spectra(model: nn.Module) -> dict[str, Tensor]:
     """Address → singular values (H, Dh) of W^V · W^O, for every attention of a model."""
-    return {address: value_factors(attention).spectrum() for address, (_, attention) in attentions_of(model).items()}
+    return {address: factors.spectrum() for address, factors in factors_of(model).items()}
+
+
+def factors_of(model: nn.Module) -> dict[str, ValueFactors]:
+    """Address → the value factors of every attention of a model."""
+    found = attentions_of(_plain(model))
+    return {address: value_factors(attention) for address, (_, attention) in found.items()}
+
+
+def _plain(model: nn.Module) -> nn.Module:
+    """A copy of a model, without adapters beside its matrices."""
+    copied = copy.deepcopy(model)
+    merge(copied)
+    return copied
 
 
 def truncate_values(model: nn.Module, rank: int, *, addresses: Sequence[str] | None = None) -> nn.Module:
@@ -82,7 +96,7 @@ def truncate_values(model: nn.Module, rank: int, *, addresses: Sequence[str] | N
     """
     if rank < 0:
         raise UsageError(f"a rank must be 0 or more, not {rank}.")
-    changed = copy.deepcopy(model)
+    changed = _plain(model)
     known = attentions_of(changed)
     for address in known if addresses is None else addresses:
         if address not in known:
@@ -125,14 +139,11 @@ def _steps(width: int) -> list[int]:
 
 def value_ranks(writer: Writer, text: str) -> Ranks:
     """What there is to see: the spectra of all attentions, and the loss of `text` by rank."""
-    spectra: Mapping[str, Tensor] = value_spectra(writer.model)
-    found = {
-        address: value_factors(attention).ranks() for address, (_, attention) in attentions_of(writer.model).items()
-    }
+    factors = factors_of(writer.model)
     return Ranks(
         width=writer.model.config.width,
         head_width=writer.model.config.head_width,
-        spectra={address: values.numpy() for address, values in spectra.items()},
-        ranks=found,
+        spectra={address: found.spectrum().numpy() for address, found in factors.items()},
+        ranks={address: found.ranks() for address, found in factors.items()},
         losses=rank_curve(writer, text),
     )
