@@ -122,6 +122,9 @@ def test_beams_end_at_a_stop_text_and_within_the_context(writer: Writer) -> None
     assert found.text == " three four "
     assert found.ended
     assert "".join(found.tokens).count("e") and len(found.tokens) == len(found.log_probs)
+    many = writer.search("one two", beams=9, n_best=9, max_new_tokens=25, stop=" ")
+    assert len({text.text for text in many}) == len(many) < 9
+    assert [text.score for text in many] == sorted((text.score for text in many), reverse=True)
     (long,) = writer.search(LINE * 9, beams=2, max_new_tokens=500)
     assert 1 <= len(long.tokens) <= writer.model.config.context // 2
 

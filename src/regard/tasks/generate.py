@@ -296,10 +296,13 @@ class Writer:
         room = min(config.max_new_tokens, context // 2)
         ids = torch.tensor([self.prompt_ids(prompt)[-(context - room) :]], device=device)
         lengths = torch.tensor([ids.shape[1]], device=device)
-        decoder = self._decoder()
+        decoder = self._decoder(config.max_new_tokens)
         found = beam_search(decoder, ids, lengths, end_id=self.end_id, config=config, prefer_ends=False)[0]
-        texts = {text.text: text for text in reversed([self._found(prompt, one, stops) for one in found])}
-        return list(texts.values())[::-1]
+        texts: dict[str, Text] = {}
+        for one in found:
+            text = self._found(prompt, one, stops)
+            texts.setdefault(text.text, text)  # of equal texts the best
+        return list(texts.values())
 
     def _found(self, prompt: str, found: Hypothesis, stops: Sequence[str]) -> Text:
         """What a search found as a text; where a stop text is in it, what comes before."""
