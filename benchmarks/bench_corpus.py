@@ -1,0 +1,85 @@
+"""A corpus of a gigabyte: what training on it takes of memory, and how soon a second run begins.
+
+    python benchmarks/bench_corpus.py [--megabytes 1000] [--steps 5]
+
+The text is the built-in world's stories with numbered chapters, so that no two parts are alike. Both runs are
+processes of their own, as a user starts them; the first learns the pieces and writes the ids to the cache, the second
+finds them there. Measured by `regard train` itself: the most memory that each held, and the time from torch's import
+to the first step of the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from regard.data.world.stories import stories
+
+
+def write_corpus(path: Path, megabytes: int) -> None:
+    """Stories until the file is long enough."""
+    chapter = "\n".join(stories())[:2_000_000]
+    with path.open("w", encoding="utf-8") as file:
+        number = 0
+        while file.tell() < megabytes * 1_000_000:
+            number += 1
+            file.write(f"\nChapter {number}.\n{chapter}")
+
+
+def run(corpus: str, out: str, steps: int, results: Any) -> None:
+    import resource
+
+    import torch
+
+    torch.ones(1).add(1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    started = time.perf_counter()
+    import regard
+    from regard.training.loop import Trainer
+
+    first: list[float] = []
+    train = Trainer._train
+
+    def watched(self: Trainer, log: Any) -> None:
+        first.append(time.perf_counter() - started)
+        train(self, log)
+
+    Trainer._train = watched  # type: ignore[method-assign]
+    regard.train("generate", corpus, out=out, steps=steps, size="tiny", validations=1)
+    whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    results.put((first[0], whole, before))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=5)
+    asked = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as temporary:
+        os.environ["REGARD_CACHE"] = str(Path(temporary) / "cache")
+        corpus = Path(temporary) / "corpus.txt"
+        write_corpus(corpus, asked.megabytes)
+        print(f"{corpus.stat().st_size / 1e6:,.0f} MB of text", flush=True)
+        for number in (1, 2):
+            results = context.Queue()
+            process = context.Process(
+                target=run, args=(str(corpus), str(Path(temporary) / f"run{number}"), asked.steps, results)
+            )
+            process.start()
+            begun, peak, before = results.get()
+            process.join()
+            print(
+                f"run {number}: first step {begun:.1f} s after torch was loaded (mark 3 s for the second), "
+                f"{peak:,.0f} MB at the peak (mark 2,000), of which torch {before:,.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
