@@ -1,11 +1,12 @@
 """Writing with a GPT-2-sized model on a CPU, beside the tools that people use for it.
 
-    python benchmarks/decoding.py [--rounds 5] [--peers transformers ctranslate2 llama.cpp] [--context 32]
+    python benchmarks/decoding.py [--rounds 5] [--context 32]
 
 A GPT-2 of 124 M random weights, the same for all; a prompt of `--context` tokens, 64 new tokens, greedy, one text. The
-time of 65 new tokens less that of one is the time of 64, so that reading the prompt does not count. All tools take
-turns in each round; printed are tokens a second, and the median of the rounds' ratios.
+time of 65 new tokens less that of one is the time of 64, so that reading the prompt does not count. Each tool runs in
+a process of its own, and all take turns; printed are tokens a second, and the median of the rounds' ratios.
 
+    python benchmarks/decoding.py --contexts    # a token after 900 others beside one after 32
     python benchmarks/decoding.py --prompt      # reading a prompt of 500 tokens, beside transformers
     python benchmarks/decoding.py --memory      # what 8 bits add to the memory of a process with torch in it
 
@@ -23,7 +24,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -198,17 +200,46 @@ def write_gguf(folder: Path, path: Path, kind: str) -> None:
     writer.close()
 
 
-def tools(folder: Path, peers: list[str]) -> Iterator[tuple[str, Run]]:
-    for precision in ("fp32", "int8", "int4"):
-        yield f"regard {precision}", regard_writer(folder, precision)
-    if "transformers" in peers:
-        yield "transformers fp32", transformers_writer(folder)
-    if "ctranslate2" in peers and importlib.util.find_spec("ctranslate2"):
-        yield "CTranslate2 fp32", ctranslate2_writer(folder, "float32")
-        yield "CTranslate2 int8", ctranslate2_writer(folder, "int8")
-    if "llama.cpp" in peers and importlib.util.find_spec("llama_cpp"):
-        yield "llama.cpp Q8_0", llama_writer(folder, "Q8_0")
-        yield "llama.cpp Q4_0", llama_writer(folder, "Q4_0")
+TOOLS: dict[str, Callable[[Path], Run]] = {
+    "regard fp32": lambda folder: regard_writer(folder, "fp32"),
+    "regard int8": lambda folder: regard_writer(folder, "int8"),
+    "regard int4": lambda folder: regard_writer(folder, "int4"),
+    "transformers fp32": transformers_writer,
+    "CTranslate2 fp32": lambda folder: ctranslate2_writer(folder, "float32"),
+    "CTranslate2 int8": lambda folder: ctranslate2_writer(folder, "int8"),
+    "llama.cpp Q8_0": lambda folder: llama_writer(folder, "Q8_0"),
+    "llama.cpp Q4_0": lambda folder: llama_writer(folder, "Q4_0"),
+}
+MODULES = {"regard": "regard", "transformers": "transformers", "CTranslate2": "ctranslate2", "llama.cpp": "llama_cpp"}
+
+
+class Tool:
+    """A tool in a process of its own, as its users run it: threads that wait busily disturb nobody else."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._pipe, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=_serve, args=(name, folder, theirs), daemon=True
+        )
+        self._process.start()
+
+    def run(self, prompt: list[int], count: int) -> tuple[list[int], float]:
+        """The new tokens, and how many seconds they took."""
+        self._pipe.send((prompt, count))
+        return self._pipe.recv()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._pipe.send(None)
+        self._process.join()
+
+
+def _serve(name: str, folder: Path, pipe: Connection) -> None:
+    run = TOOLS[name](folder)
+    while (asked := pipe.recv()) is not None:
+        start = time.perf_counter()
+        found = run(*asked)
+        pipe.send((found, time.perf_counter() - start))
+        time.sleep(0.3)  # until what spins has gone to sleep
 
 
 PAIRS = (
@@ -220,18 +251,18 @@ PAIRS = (
 )
 
 
-def compare(folder: Path, peers: list[str], context: int, rounds: int) -> None:
-    generator = np.random.default_rng(1)
-    prompt = generator.integers(0, SIZE - 1, context).tolist()
-    runs = dict(tools(folder, peers))
-    texts = {name: run(prompt, NEW + 1) for name, run in runs.items()}
+def compare(folder: Path, context: int, rounds: int) -> None:
+    prompt = random_prompt(context)
+    tools = {name: Tool(name, folder) for name in TOOLS if importlib.util.find_spec(MODULES[name.split()[0]])}
+    texts = {name: tool.run(prompt, NEW + 1)[0] for name, tool in tools.items()}
     for name, text in texts.items():
         same = sum(a == b for a, b in zip(text, texts["regard fp32"], strict=False))
         print(f"{name}: {same} of {NEW + 1} tokens as in fp32", flush=True)
-    speeds: dict[str, list[float]] = {name: [] for name in runs}
+    speeds: dict[str, list[float]] = {name: [] for name in tools}
     for _ in range(rounds):
-        for name, run in runs.items():
-            speeds[name].append(NEW / (seconds(run, prompt, NEW + 1) - seconds(run, prompt, 1)))
+        for name, tool in tools.items():
+            speeds[name].append(NEW / seconds_of_new(tool, prompt))
+            time.sleep(0.5)
     for name, found in speeds.items():
         shown = f"{statistics.median(found):.1f} ({min(found):.1f}–{max(found):.1f})"
         print(f"{name}, context {context}: {shown} tokens/s, median of {rounds}")
@@ -239,42 +270,41 @@ def compare(folder: Path, peers: list[str], context: int, rounds: int) -> None:
         if theirs in speeds:
             ratio = statistics.median(a / b for a, b in zip(speeds[ours], speeds[theirs], strict=True))
             print(f"{ours} / {theirs}: {ratio:.2f} (mark {mark})")
+    for tool in tools.values():
+        tool.close()
 
 
-def seconds(run: Run, prompt: list[int], count: int) -> float:
-    start = time.perf_counter()
-    run(prompt, count)
-    return time.perf_counter() - start
+def random_prompt(length: int) -> list[int]:
+    return np.random.default_rng(1).integers(0, SIZE - 1, length).tolist()  # type: ignore[no-any-return]
+
+
+def seconds_of_new(tool: Tool, prompt: list[int]) -> float:
+    """The time of NEW tokens: that of one more, less that of the first, which reads the prompt."""
+    return tool.run(prompt, NEW + 1)[1] - tool.run(prompt, 1)[1]
 
 
 def compare_contexts(folder: Path, rounds: int) -> None:
     """How much slower a token is after 900 than after 32."""
-    generator = np.random.default_rng(1)
-    long = generator.integers(0, SIZE - 1, 900).tolist()
+    long = random_prompt(900)
     for precision in ("fp32", "int8", "int4"):
-        run = regard_writer(folder, precision)
-        run(long, 2)
-        ratios = []
-        for _ in range(rounds):
-            times = [seconds(run, long[:length], NEW + 1) - seconds(run, long[:length], 1) for length in (32, 900)]
-            ratios.append(times[1] / times[0])
+        tool = Tool(f"regard {precision}", folder)
+        tool.run(long, 2)
+        ratios = [seconds_of_new(tool, long) / seconds_of_new(tool, long[:32]) for _ in range(rounds)]
         print(f"regard {precision}: a token at 900 takes {statistics.median(ratios):.2f} × that at 32 (mark 1.5)")
-        del run
-        gc.collect()
+        tool.close()
 
 
 def compare_prompts(folder: Path, rounds: int) -> None:
     """Reading 500 tokens: the time to the first new one."""
-    prompt = np.random.default_rng(1).integers(0, SIZE - 1, 500).tolist()
-    theirs = transformers_writer(folder)
+    prompt, theirs = random_prompt(500), Tool("transformers fp32", folder)
     for precision in ("fp32", "int8", "int4"):
-        ours = regard_writer(folder, precision)
-        for run in (ours, theirs):
-            run(prompt, 1)
-        ratios = [seconds(theirs, prompt, 1) / seconds(ours, prompt, 1) for _ in range(rounds)]
+        ours = Tool(f"regard {precision}", folder)
+        for tool in (ours, theirs):
+            tool.run(prompt, 1)
+        ratios = [theirs.run(prompt, 1)[1] / ours.run(prompt, 1)[1] for _ in range(rounds)]
         print(f"500-token prompt, regard {precision}: {statistics.median(ratios):.2f} × transformers' speed (mark 0.9)")
-        del ours
-        gc.collect()
+        ours.close()
+    theirs.close()
 
 
 def resident() -> float:
@@ -299,7 +329,6 @@ def measure_memory(folder: str, precision: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=None, help="where the random model is kept")
-    parser.add_argument("--peers", nargs="*", default=["transformers", "ctranslate2", "llama.cpp"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--context", type=int, default=32)
     parser.add_argument("--contexts", action="store_true", help="900 tokens beside 32")
@@ -322,7 +351,7 @@ def main() -> None:
         elif asked.contexts:
             compare_contexts(folder, asked.rounds)
         else:
-            compare(folder, asked.peers, asked.context, asked.rounds)
+            compare(folder, asked.context, asked.rounds)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from regard.models.gpt import GPT
 from regard.models.transformer import Transformer
 from regard.nn.blocks import Block
 from regard.nn.packed import Packed
+from regard.nn.threads import one_thread
 
 SHARED_FROM = 4_000_000  # bytes of weights from which a step is worth more than one thread
 ROOM = 64  # positions that a cache begins with, or has left after what was read
@@ -175,7 +176,7 @@ class Machine:
         return self.state[:, start : start + width]
 
     def logits(self) -> Tensor:
-        return torch.from_numpy(self.part("logits", self.program.vocab_size)).clone()
+        return torch.from_numpy(self.part("logits", self.program.vocab_size).copy())
 
     def _make_room(self, slots: int, positions: int) -> None:
         program, threads = self.program, self.threads
@@ -250,7 +251,8 @@ class FastGPTDecoder:
 
     def _finished(self, logits: Tensor) -> Tensor:
         cap = self._model.config.logit_cap
-        logits = logits if cap is None else cap * torch.tanh(logits / cap)
+        with one_thread():
+            logits = logits if cap is None else cap * torch.tanh(logits / cap)
         return logits[:, : self._vocab_size]
 
     def rewind(self, count: int) -> None:

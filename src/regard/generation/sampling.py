@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.generation.settings import MAX_SEED, SamplingConfig
+from regard.nn.threads import one_thread
 
 
 class Sampler:
@@ -35,16 +36,17 @@ class Sampler:
         `before` are the ids that each row has so far, for the repetition penalty; `rows` says which row of the batch
         each is.
         """
-        plain = logits.log_softmax(dim=-1)
-        if self.config.repetition_penalty != 1:
-            logits = penalised(logits, before, self.config.repetition_penalty)
-        if self.config.is_greedy:
-            chosen = logits.argmax(dim=-1)
-        else:
-            probabilities = likely(logits, self.config)
-            drawn = [_draw(p, self._generators[row]) for p, row in zip(probabilities, rows, strict=True)]
-            chosen = torch.tensor(drawn, device=logits.device)
-        return chosen, plain.gather(-1, chosen[:, None]).squeeze(-1)
+        with one_thread():
+            plain = logits.log_softmax(dim=-1)
+            if self.config.repetition_penalty != 1:
+                logits = penalised(logits, before, self.config.repetition_penalty)
+            if self.config.is_greedy:
+                chosen = logits.argmax(dim=-1)
+            else:
+                probabilities = likely(logits, self.config)
+                drawn = [_draw(p, self._generators[row]) for p, row in zip(probabilities, rows, strict=True)]
+                chosen = torch.tensor(drawn, device=logits.device)
+            return chosen, plain.gather(-1, chosen[:, None]).squeeze(-1)
 
 
 def likely(logits: Tensor, config: SamplingConfig) -> Tensor:

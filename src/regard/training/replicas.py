@@ -11,9 +11,8 @@ draws from a generator of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.dropout import drawing_from
+from regard.nn.threads import one_thread
 from regard.tasks.task import Task
 
 MOST = 8  # threads
@@ -60,7 +60,7 @@ class Replicas:
         else:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.count, initializer=torch.set_num_threads, initargs=(1,))
-            with _one_thread_each():
+            with one_thread():
                 results = list(self._pool.map(self._share, shares, seeds))
         tokens = sum(tokens for _, _, tokens in results)
         plain = sum(plain * count for _, plain, count in results) / tokens
@@ -92,14 +92,3 @@ class Replicas:
         """The rows dealt out like cards from short to long, so that every share is as wide as the others."""
         ordered = sorted(rows, key=lambda row: (self.task.size(row)[::-1], row))
         return [share for share in (ordered[number :: self.count] for number in range(self.count)) if share]
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Inside the block no operation is cut up; afterwards torch has its threads back."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
