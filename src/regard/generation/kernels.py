@@ -93,6 +93,17 @@ def _meet(barrier, size):
 
 
 @_fast
+def wait_for(counter, seen, spins):
+    """The number at an address as soon as it is not `seen` any more, or after so many looks."""
+    for _ in range(spins):
+        now = look(counter)
+        if now != seen:
+            return now
+        pause()
+    return seen
+
+
+@_fast
 def _normalise(x, out, kind, gain, shift, epsilon):
     n = len(x)
     mean = np.float32(0.0)
