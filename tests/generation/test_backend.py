@@ -19,6 +19,8 @@ from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerConfig
+from regard.nn import masks
+from regard.nn.lora import LoRAConfig, add_adapters
 from regard.nn.packed import pack_weights
 from regard.nn.taps import capture, edit
 
@@ -73,6 +75,8 @@ def test_many_texts_at_once_are_served_by_torch(gpt: GPT) -> None:
     assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MANY), FastGPTDecoder)
     assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MANY + 1), TorchGPTDecoder)
     assert isinstance(backend.gpt_decoder(gpt, rows=99, backend="kernels"), FastGPTDecoder)
+    pack_weights(gpt, "int8")
+    assert isinstance(backend.gpt_decoder(gpt, rows=99), FastGPTDecoder)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -80,6 +84,17 @@ def test_other_types_are_served_by_torch(gpt: GPT, dtype: torch.dtype) -> None:
     gpt.to(dtype)
     assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
     with pytest.raises(UsageError, match=str(dtype).removeprefix("torch.")):
+        backend.gpt_decoder(gpt, backend="kernels")
+
+
+def test_a_model_with_adapters_or_another_mask_is_served_by_torch(gpt: GPT) -> None:
+    gpt.keep = masks.everything()
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    gpt.keep = masks.causal()
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), FastGPTDecoder)
+    add_adapters(gpt, LoRAConfig(), seed=0)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6), TorchGPTDecoder)
+    with pytest.raises(UsageError, match="adapters that are not merged"):
         backend.gpt_decoder(gpt, backend="kernels")
 
 

@@ -234,3 +234,53 @@ def test_what_does_not_fit_is_refused() -> None:
     model = make_gpt().train()
     with pytest.raises(UsageError, match="training mode"):
         FastGPTDecoder(model).prefill(random_ids(1, 20), torch.tensor([20]))
+
+
+@pytest.mark.parametrize("kind", GPTS)
+def test_a_short_text_goes_on_after_the_longest_has_left(kind: str) -> None:
+    """Padding that was read takes its room: positions never run past the tables."""
+    model = make_gpt(**GPTS[kind])
+    ids, lengths = random_ids(2, 20), torch.tensor([20, 3])
+    decoders = FastGPTDecoder(model), TorchGPTDecoder(model)
+    for decoder in decoders:
+        decoder.prefill(ids, lengths)
+        decoder.reorder(torch.tensor([1]))
+    compiled, slow = decoders
+    assert compiled.max_new_tokens == slow.max_new_tokens == 11
+    for step in range(11):
+        new = ids[0, step : step + 1]
+        torch.testing.assert_close(compiled.step(new), slow.step(new), **EXACT)
+    assert compiled.max_new_tokens == 0
+
+
+def test_ids_and_positions_that_are_not_there_are_refused() -> None:
+    decoder = FastGPTDecoder(make_gpt())
+    for wrong in (-1, SIZE):
+        with pytest.raises(UsageError, match=f"0 to {SIZE - 1}"):
+            decoder.prefill(torch.tensor([[wrong]]), torch.tensor([1]))
+    translator = FastSeq2SeqDecoder(make_translator(**TRANSLATORS["learned"]), start_id=START)
+    translator.prefill(random_ids(1, 3), torch.tensor([3]))
+    for _ in range(18):
+        translator.step(torch.tensor([5]))
+    with pytest.raises(UsageError, match="learned 19 positions"):
+        translator.step(torch.tensor([5]))
+
+
+def test_a_job_that_was_broken_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast, "SHARED_FROM", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model, ids = make_gpt(), random_ids(1, 3)
+    decoder = FastGPTDecoder(model)
+    truth = decoder.prefill(ids, torch.tensor([3]))
+
+    def interrupted(rank: int, size: int, *arguments: Any) -> None:
+        if rank == 0:
+            raise KeyboardInterrupt
+        real(rank, size, *arguments)
+
+    real = fast.k.run
+    monkeypatch.setattr(fast.k, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        decoder.prefill(ids, torch.tensor([3]))
+    monkeypatch.setattr(fast.k, "run", real)
+    assert torch.equal(decoder.prefill(ids, torch.tensor([3])), truth)

@@ -9,8 +9,11 @@ import pytest
 import regard
 from regard.errors import UsageError
 from regard.nn.dropout import Dropout
+from regard.nn.multihead import MultiHeadAttention
 from regard.training.loop import Trainer
 from regard.training.settings import TrainingConfig
+
+PARTS = (Dropout, MultiHeadAttention)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +24,7 @@ def test_strength_by_epoch(epochs: int, expected: list[float], tmp_path: Path, m
     update = Trainer._update
 
     def watched(self: Trainer, rows: object) -> float:
-        strengths = {module.strength for module in self.task.model.modules() if isinstance(module, Dropout)}
+        strengths = {module.strength for module in self.task.model.modules() if isinstance(module, PARTS)}
         seen.setdefault(self.at.epoch, set()).update(strengths)
         return update(self, rows)  # type: ignore[arg-type]
 
@@ -29,7 +32,10 @@ def test_strength_by_epoch(epochs: int, expected: list[float], tmp_path: Path, m
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{word} {word}\t{word}\n" for word in ("one", "two", "three", "four", "five", "six")))
     settings = dict(width=8, hidden=8, heads=2, head_width=4, pieces=300, batch_tokens=64)
-    regard.train("translate", pairs, out=tmp_path / "run", steps=12, size="tiny", dropout_epochs=epochs, **settings)
+    trained = regard.train(
+        "translate", pairs, out=tmp_path / "run", steps=12, size="tiny", dropout_epochs=epochs, **settings
+    )
+    assert {part.strength for part in trained.model.modules() if isinstance(part, PARTS)} == {1.0}  # for who goes on
     assert all(len(strengths) == 1 for strengths in seen.values())
     assert [min(seen[epoch]) for epoch in sorted(seen)][:6] == expected[: len(seen)]
     assert len(seen) >= 5

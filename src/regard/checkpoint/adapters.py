@@ -8,6 +8,7 @@ imported from another tool's folder into one of regard's, and is still known. A 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ import torch
 
 from regard.checkpoint.hub import is_hub_name, kept_folder
 from regard.checkpoint.tensors import raw_bytes
-from regard.errors import FolderError
+from regard.errors import FolderError, UsageError
 
 BASE = "base"  # the name of a base inside the folder of its adapter
 
@@ -67,9 +68,10 @@ def base_tensors(
     others = []
     for place in reference.places(folder):
         if place.is_dir():
-            tensors = read(place)
-            if weights_checksum(tensors) == reference.checksum:
-                return tensors
+            with contextlib.suppress(FolderError, UsageError):  # something else lies there now: the next place may do
+                tensors = read(place)
+                if weights_checksum(tensors) == reference.checksum:
+                    return tensors
             others.append(str(place))
     remedy = (
         f"Put the folder that it was trained from, or a link to it, at {folder / BASE}. (A model that needs no other "

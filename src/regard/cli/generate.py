@@ -45,28 +45,41 @@ class Arguments:
     json: bool = False  # a JSON object a text, with its tokens and their log-probabilities
 
 
+DRAWING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+
+
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard generate")
     check_folder(asked.model)
     if asked.n < 1:
         raise UsageError(f"--n must be at least 1, not {asked.n}.")
+    if asked.lookup and asked.n > 1:
+        raise UsageError("--lookup guesses the next words of one text: leave it out, or --n.")
+    _search({name: True for name in DRAWING if getattr(asked, name) is not None}, asked)  # before anything is loaded
     from regard.tasks.folders import load_writer
 
     writer = load_writer(asked.model, asked.precision)
-    names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    names = ("max_new_tokens", *DRAWING)
     sampling = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
     sampling |= {"stop": asked.stop} if asked.stop else {}
     writer.config(sampling)  # what is wrong with it is said before anything is read
     search = _search(sampling, asked)
     prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
     length, context = len(writer.prompt_ids(prompt)), writer.model.config.context
-    if length > context:
-        note(f"the prompt has {length:,} tokens and the context {context:,}: the model sees the end of it.")
+    kept = context - min(writer.config(sampling).max_new_tokens, context // 2)
+    if length > kept:
+        note(
+            f"the prompt has {length:,} tokens and the context {context:,}: the model sees the last {kept:,} of them, "
+            f"to have room for what it writes."
+        )
     if search is not None:
         _print(writer.search(prompt, **search), asked)
         return 0
     if asked.json or asked.n > 1:
-        _print(writer([prompt] * asked.n, **sampling), asked)
+        if asked.n == 1:
+            _print([writer(prompt, lookup=asked.lookup, **sampling)], asked)
+        else:
+            _print(writer([prompt] * asked.n, **sampling), asked)
         return 0
     for piece in writer.stream(prompt, lookup=asked.lookup, **sampling):
         sys.stdout.write(piece)

@@ -9,7 +9,7 @@ import tyro
 
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
-from regard.errors import unknown
+from regard.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from regard.training.costs import Plan
@@ -21,7 +21,7 @@ Task = Literal["translate", "generate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Parameters, memory and compute of a translator of a given size, without building it."""
+    """Parameters, memory and compute of a translator or a language model of a given size, without building it."""
 
     # tiny, small, base, large, transformer-base, transformer-big, transformer-big-fr; gpt2, gpt2-medium, gpt2-large,
     # gpt2-xl, gpt3, llama-tiny, llama-7b, llama3-8b
@@ -56,5 +56,7 @@ def _plan(asked: Arguments) -> Plan | WriterPlan:
     size: dict[str, Any] = {"vocab_size": asked.vocab_size, "batch_tokens": asked.batch_tokens}
     task = asked.task or ("translate" if asked.preset in TRANSLATORS else "generate")
     if task == "generate":
+        if asked.recipe is not None:
+            raise UsageError("--recipe is for translators: a language model's preset says all of its shape.")
         return plan_writer(asked.preset, **size)
     return plan(asked.preset, recipe=asked.recipe, **size)

@@ -16,6 +16,8 @@ import threading
 from functools import cache
 from typing import Literal, cast, get_args
 
+from torch import nn
+
 from regard.errors import UsageError, unknown
 from regard.generation.decoder import Decoder, TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.writing import GuessingDecoder
@@ -61,7 +63,8 @@ def translation_decoder(
 
 def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
     backend = _asked(backend)
-    if backend == "torch" or (backend == "auto" and rows > MANY) or is_watched(model):
+    packed = isinstance(model.output_weight, Packed)  # torch would unpack every matrix for every token
+    if backend == "torch" or (backend == "auto" and rows > MANY and not packed) or is_watched(model):
         return False
     reason = obstacle(model)
     if reason is not None:
@@ -69,7 +72,6 @@ def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Ba
             raise UsageError(f"the compiled kernels cannot serve here: {reason}.")
         return False
     loaded = "regard.generation.kernels" in sys.modules
-    packed = isinstance(model.output_weight, Packed)  # torch would unpack every matrix for every token
     if not (backend == "kernels" or loaded or packed or blocks * TORCH_BLOCK > LOADING):
         return False
     why = trouble()
@@ -91,6 +93,10 @@ def obstacle(model: GPT | Transformer) -> str | None:
     """Why this model cannot be served by the kernels, if it cannot."""
     if importlib.util.find_spec("numba") is None:
         return "numba is not installed"
+    if any(isinstance(module, nn.Linear) and type(module) is not nn.Linear for module in model.modules()):
+        return "it has adapters that are not merged into its weights"
+    if isinstance(model, GPT) and not model.keep.is_only_causal:
+        return "its mask is not the causal one"
     weight = model.output_weight
     if weight.device.type != "cpu":
         return f"the model is on {weight.device.type}, and they run on a CPU"

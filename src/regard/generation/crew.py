@@ -76,11 +76,11 @@ def crew() -> Crew:
     return _crew
 
 
-def _start_anew() -> None:
-    """A forked process has none of its parent's threads."""
+def start_anew() -> None:
+    """Another crew: a forked process has none of its parent's threads, and a job that was broken off may hold some."""
     global _crew
     _crew = Crew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=start_anew)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.errors import UsageError
 from regard.generation import kernels as k
-from regard.generation.crew import crew
+from regard.generation.crew import MOST, crew, start_anew
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.program import Program, gpt_program, head_program, translation_program
 from regard.models.gpt import GPT
@@ -137,7 +137,7 @@ class Machine:
         self.program = program
         self.table = program.table()
         self.constants = np.array([*program.constants, 0.0], dtype=np.float32)
-        self.threads = torch.get_num_threads() if program.weight_bytes >= SHARED_FROM else 1
+        self.threads = min(torch.get_num_threads(), MOST) if program.weight_bytes >= SHARED_FROM else 1
         self.barrier = np.zeros(8, dtype=np.int64)
         self.state: Floats = np.zeros((0, program.state_width), dtype=np.float32)
         self.buffers: Floats = np.zeros((self.threads, 0), dtype=np.float32)
@@ -145,6 +145,16 @@ class Machine:
     def run(self, ids: Ints, rows: Ints, positions: Ints, lines: Lines, sources: Sources) -> None:
         """One step over as many slots as there are `ids`: which token, of which row, at which position."""
         self._make_room(len(ids), max(lines.history.shape[1], sources.longest))
+        _check_ids(ids, self.program.vocab_size)
+        try:
+            self._run(ids, rows, positions, lines, sources)
+        except BaseException:  # Ctrl-C in the one moment when the others are called and this thread is not yet there
+            self.barrier[:] = np.iinfo(np.int64).max // 2  # whoever waits for it goes on
+            self.barrier = np.zeros(8, dtype=np.int64)
+            start_anew()
+            raise
+
+    def _run(self, ids: Ints, rows: Ints, positions: Ints, lines: Lines, sources: Sources) -> None:
         crew().run(
             self.threads,
             k.run,
@@ -205,7 +215,8 @@ class FastGPTDecoder:
     @property
     def max_new_tokens(self) -> int:
         """How many more tokens fit into the context."""
-        return self._model.config.context - int(self._lines.lengths.max(initial=0))
+        ends = self._lines.lengths + self._lines.offsets  # padding that was read takes its room, as it does in torch
+        return self._model.config.context - int(ends.max(initial=0))
 
     @torch.no_grad()
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -301,6 +312,8 @@ class FastSeq2SeqDecoder:
     def step(self, ids: Tensor) -> Tensor:
         if len(ids) != len(self._lines.lengths) or not len(ids):
             raise UsageError("step goes on from what prefill has read: call prefill first.")
+        if self.max_new_tokens is not None and self._lines.lengths.max() >= self.max_new_tokens:
+            raise UsageError(f"this model has learned {self.max_new_tokens} positions, and no more can be written.")
         positions = self._lines.extend(1)
         if positions.max() >= self._machine.program.capacity and self.max_new_tokens is None:
             self._machine = Machine(translation_program(self._model, 2 * int(positions.max())))
@@ -315,8 +328,15 @@ class FastSeq2SeqDecoder:
         self._sources.of_row = self._sources.of_row[chosen]
 
 
+def _check_ids(ids: Ints, vocab_size: int) -> None:
+    """The kernels read where an id points to, whatever it is."""
+    if len(ids) and vocab_size and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise UsageError(f"ids must be those of the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
+
+
 def warm_up() -> None:
     """Compile the kernels, or load them from where an earlier process left them."""
+    k.wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
     machine = Machine(Program(width=1, capacity=0))
     nothing = np.zeros(0, dtype=np.int64)
     machine.run(nothing, nothing, nothing, Lines([], packed=False), Sources())

@@ -24,6 +24,7 @@ from regard.errors import UsageError, unknown
 from regard.inspection.steps import attentions_of, projections_of
 from regard.nn.lora import merge
 from regard.nn.multihead import MultiHeadAttention
+from regard.nn.packed import Packed
 from regard.tasks.generate import Writer
 from regard.views.ranks import Ranks
 
@@ -84,6 +85,8 @@ def factors_of(model: nn.Module) -> dict[str, ValueFactors]:
 
 def _plain(model: nn.Module) -> nn.Module:
     """A copy of a model, without adapters beside its matrices."""
+    if any(isinstance(value, Packed) for module in model.modules() for value in vars(module).values()):
+        raise UsageError("ranks are those of the whole weights: load the model without `precision`.")
     copied = copy.deepcopy(model)
     merge(copied)
     return copied

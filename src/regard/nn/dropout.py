@@ -72,5 +72,5 @@ class Dropout(nn.Module):
 def set_strength(model: nn.Module, strength: float) -> None:
     """Let all dropout of a model act at this part of its share."""
     for module in model.modules():
-        if isinstance(module, Dropout):
-            module.strength = strength
+        if hasattr(module, "strength"):
+            module.strength = strength  # type: ignore[assignment]

@@ -47,6 +47,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_width, self.dropout = heads, head_width, dropout
+        self.strength = 1.0  # of the dropout of weights; `regard.nn.dropout.set_strength` moves it
         self.key_value_heads = key_value_heads or heads
         if self.heads % self.key_value_heads:
             raise UsageError(f"{heads} heads cannot share {key_value_heads} key-value heads evenly.")
@@ -81,7 +82,7 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._cross(x, memory, cache) if self.cross else self._self(x, cache)
         v = self.values_tap(v)
         scorer = ScaledDot()
-        dropout = self.dropout if self.training else 0.0
+        dropout = self.dropout * self.strength if self.training else 0.0
         weights = self.attention_tap(scorer, q, k, keep)
         # None means that nobody changes the weights, and the fused kernel may keep them to itself.
         if weights is None:

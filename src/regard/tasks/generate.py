@@ -283,7 +283,7 @@ class Writer:
                 yield piece
         yield text.finish()
 
-    def search(self, prompt: str = "", *, stop: str | Sequence[str] = (), **search: Any) -> list[Text]:
+    def search(self, prompt: str = "", *, stop: str | Sequence[str] | None = None, **search: Any) -> list[Text]:
         """The likeliest texts that a beam search finds, the best first; nothing is drawn.
 
         `search` overrides `beams`, `n_best`, `length_penalty`, `max_new_tokens`, `min_new_tokens`. All of a text must
@@ -291,7 +291,7 @@ class Writer:
         """
         limit = {"max_new_tokens": self.sampling.max_new_tokens, "max_ratio": None}
         config = from_dict(SearchConfig, {**limit, **search})
-        stops = self.config({"stop": stop}).stop
+        stops = self.config({} if stop is None else {"stop": stop}).stop
         context, device = self.model.config.context, self.model.output_weight.device
         room = min(config.max_new_tokens, context // 2)
         ids = torch.tensor([self.prompt_ids(prompt)[-(context - room) :]], device=device)

@@ -126,6 +126,7 @@ class Trainer:
                         f"  {self.go_on(self.run_folder, None)}"
                     )
         finally:
+            set_strength(self.task.model, 1.0)
             log.close()
             self.replicas.close()
         self.averager.swap()
@@ -310,7 +311,7 @@ class Trainer:
         return any(checkpoint.state["identity"].get(name) != self.identity[name] for name in BUDGET)
 
     def _check_settings(self, checkpoint: Checkpoint) -> None:
-        then, now = checkpoint.state["identity"], self.identity
+        then, now = {"dropout_epochs": 0, **checkpoint.state["identity"]}, self.identity  # which once was all there was
         changed = [f"{k} was {then.get(k)!r}, is {v!r}" for k, v in now.items() if k not in BUDGET and then.get(k) != v]
         if changed:
             raise UsageError(
