@@ -10,8 +10,8 @@ a process of its own, and all take turns; printed are tokens a second, and the m
     python benchmarks/decoding.py --prompt      # reading a prompt of 500 tokens, beside transformers
     python benchmarks/decoding.py --memory      # what 8 bits add to the memory of a process with torch in it
 
-Peers that are not installed are left out. `pip install ctranslate2 gguf llama-cpp-python` brings them; the last is
-built from source, which takes a quarter of an hour.
+Peers that are not installed are left out, and it is said how to get them. The extra `bench` brings all but
+llama-cpp-python, which is built from source for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -210,7 +210,28 @@ TOOLS: dict[str, Callable[[Path], Run]] = {
     "llama.cpp Q8_0": lambda folder: llama_writer(folder, "Q8_0"),
     "llama.cpp Q4_0": lambda folder: llama_writer(folder, "Q4_0"),
 }
-MODULES = {"regard": "regard", "transformers": "transformers", "CTranslate2": "ctranslate2", "llama.cpp": "llama_cpp"}
+MODULES = {
+    "regard": ("regard",),
+    "transformers": ("transformers",),
+    "CTranslate2": ("ctranslate2",),
+    "llama.cpp": ("llama_cpp", "gguf"),  # gguf writes the model
+}
+INSTALL = {
+    "llama_cpp": "pip install -c constraints.txt llama-cpp-python (needs a C++ compiler and a quarter of an hour)",
+    "": 'pip install -c constraints.txt -e ".[bench]"',
+}
+
+
+def installed() -> list[str]:
+    """The tools that can run here; of the others it is said how to get them."""
+    found = []
+    for name in TOOLS:
+        missing = [module for module in MODULES[name.split()[0]] if importlib.util.find_spec(module) is None]
+        for module in missing:
+            print(f"{name} is left out, {module} is not installed: {INSTALL.get(module, INSTALL[''])}")
+        if not missing:
+            found.append(name)
+    return found
 
 
 class Tool:
@@ -253,7 +274,7 @@ PAIRS = (
 
 def compare(folder: Path, context: int, rounds: int) -> None:
     prompt = random_prompt(context)
-    tools = {name: Tool(name, folder) for name in TOOLS if importlib.util.find_spec(MODULES[name.split()[0]])}
+    tools = {name: Tool(name, folder) for name in installed()}
     texts = {name: tool.run(prompt, NEW + 1)[0] for name, tool in tools.items()}
     for name, text in texts.items():
         same = sum(a == b for a, b in zip(text, texts["regard fp32"], strict=False))
