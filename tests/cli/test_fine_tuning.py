@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import regard as library
+from regard.training.recipes import fine_tuning_recipe, writing_recipe
 
 Run = Callable[..., Any]
 LINE = "one two three four five six seven eight nine ten.\n"
@@ -58,6 +59,17 @@ def test_the_help_names_the_new_flags(regard: Run) -> None:
     assert "--from " in said
     assert "--from-" not in said
     assert "--lora-rank" in said
+
+
+def test_the_help_tells_what_is_usual_for_a_new_model_and_for_one_that_goes_on(regard: Run) -> None:
+    shown = " ".join(regard("train", "generate", "--help").out.replace("│", " ").split())
+    new = writing_recipe("small").training
+    whole, adapters = (fine_tuning_recipe(lora=lora).training for lora in (False, True))
+    rate = "learning_rate"
+    assert f"full rate of AdamW (usually {new[rate]}; with --from {whole[rate]}, with --lora {adapters[rate]})" in shown
+    assert f"(usually {new['warmup_steps']}; with --from {whole['warmup_steps']})" in shown
+    assert "(usually muon; with --from adamw)" in shown
+    assert f"memory of its square (usually {new['beta2']})" in shown, "what is the same is said once"
 
 
 def test_a_bare_pickle_a_translator_and_what_is_no_model_are_refused(
