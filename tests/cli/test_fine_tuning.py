@@ -36,7 +36,7 @@ def test_adapters_are_trained_resumed_used_scored_drawn_and_exported(regard: Run
     said = regard(*training, "--batch-tokens", 256, "--steps", 3, "--lora-rank", 2)
     assert said.code == 0, said.err
     # Of two layers, each with two matrices of 32 inputs and 96 or 32 outputs, at rank 2: 2 · 2 · (32 + 96 + 32 + 32).
-    assert f"beginning: the weights of {place / 'base'}; adapters learn, 768 numbers" in said.err
+    assert "beginning: the weights of base; adapters learn, 768 numbers" in said.err
     assert (tmp_path / "m" / "adapter.safetensors").exists()
     assert not (tmp_path / "m" / "model.safetensors").exists()
     again = regard(*training, "--batch-tokens", 256, "--steps", 5, "--lora-rank", 2, "--resume")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoint.adapters import BASE, BaseReference, base_tensors
+from regard.checkpoint.adapters import BASE, BaseReference, base_tensors, name_to_keep
 from regard.checkpoint.atomic import locate
 from regard.checkpoint.card import Card, model_card
 from regard.checkpoint.convert.decoders import FORMATS, ForeignWriter, is_decoder, read_decoder, write_decoder
@@ -188,7 +188,7 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator |
 
 def _card(model: Translator | Writer, folder: Path, *, origin: str) -> Card:
     """The card of a model that came from elsewhere."""
-    usage = model.usage(folder)
+    usage = model.usage(Path(name_to_keep(str(folder))))
     answering = model.search if isinstance(model, Translator) else model.sampling
     return Card(
         title=folder.name,
