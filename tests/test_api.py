@@ -130,6 +130,9 @@ def test_ranks_of_a_translator_are_measured_by_a_translation(translator: Any) ->
     assert [one["address"] for one in view.data["spectra"]] == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
     # The search has computed the same mean, a piece at a time.
     assert last(view) == [16, pytest.approx(-sum(own.log_probs) / len(own.log_probs), abs=1e-4)]
+    short = translator("one two three four", beams=1, max_new_tokens=2)
+    assert not short.ended, "what was cut off has no end to be surprised by"
+    assert translator.loss("one two three four", short) == pytest.approx(-sum(short.log_probs) / 2, abs=1e-4)
     assert last(regard.look(translator, "one", target="9 9 9", ranks=True))[1] == translator.loss("one", "9 9 9")
     assert last(regard.look(translator, "one", ranks=True))[1] == translator.loss("one", translator("one"))
 

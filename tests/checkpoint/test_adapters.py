@@ -11,7 +11,7 @@ import torch
 
 from regard.checkpoint.adapters import BaseReference, base_tensors, weights_checksum
 from regard.config import from_dict, to_dict
-from regard.errors import FolderError
+from regard.errors import FolderError, UsageError
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(7)}
 SUM = weights_checksum(TENSORS)
@@ -47,6 +47,26 @@ def test_places_are_tried_in_turn(tmp_path: Path) -> None:
     (adapter / "base").mkdir()
     assert base_tensors(adapter, reference, read) is TENSORS, "another model in the first place is passed over"
     assert tried == [base, adapter / "base", base]
+
+
+@pytest.mark.parametrize("error", [FolderError, UsageError])
+def test_what_cannot_be_read_in_one_place_is_passed_over(tmp_path: Path, error: type[Exception]) -> None:
+    """A folder that was replaced by something else hides no base that lies further on."""
+    adapter = tmp_path / "adapter"
+    for folder in (tmp_path / "small", adapter / "base"):
+        folder.mkdir(parents=True)
+    reference = BaseReference.seen_from(adapter, name="small", base=tmp_path / "small", checksum=SUM)
+
+    def read(place: Path) -> dict[str, torch.Tensor]:
+        if place == adapter / "base":
+            raise error("no model at all")
+        return TENSORS
+
+    assert base_tensors(adapter, reference, read) is TENSORS
+    (tmp_path / "small").rmdir()
+    with pytest.raises(FolderError, match="has other weights") as told:
+        base_tensors(adapter, reference, read)
+    assert str(adapter / "base") in str(told.value)
 
 
 def places(folder: Path, reference: BaseReference) -> list[str]:
