@@ -52,7 +52,7 @@ def compare(translator: Translator, texts: Sequence[str], *, beams: int, togethe
     ratio = statistics.median(b / a for a, b in zip(times["kernels"], times["torch"], strict=True))
     speeds = ", ".join(f"{name} {len(texts) / statistics.median(found):.1f}" for name, found in times.items())
     how = "together" if together else "one at a time"
-    auto = "torch" if together and beams * len(texts) > MANY else "kernels"
+    auto = "torch" if together and beams * len(texts) > MANY else "the kernels once they are loaded"
     print(
         f"{how}, beams {beams}: {speeds} sentences/s; kernels / torch {ratio:.2f}, median of {rounds}; auto takes "
         f"{auto}; {same} of {len(texts)} translations are the same",
