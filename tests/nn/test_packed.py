@@ -110,3 +110,17 @@ def test_another_number_of_bits_is_refused() -> None:
     model = nn.Linear(3, 2)
     pack_weights(model, "fp32")
     assert isinstance(model.weight, nn.Parameter)
+
+
+def test_in_fp32_the_matrices_lie_one_after_the_other_as_they_were() -> None:
+    model = GPT(GPTConfig(vocab_size=7, width=6, layers=2, hidden=5, heads=3, head_width=2, tie_embeddings=True))
+    model.decoder.requires_grad_(False)
+    before = {name: (param.detach().clone(), param.requires_grad) for name, param in model.named_parameters()}
+    pack_weights(model, "fp32")
+    after = dict(model.named_parameters())
+    assert after.keys() == before.keys(), "what is shared stays shared"
+    for name, (values, learns) in before.items():
+        assert torch.equal(after[name], values) and after[name].requires_grad == learns
+    places = sorted(param.data_ptr() for param in model.parameters() if param.dim() == 2)
+    assert all(place % 64 == 0 for place in places)
+    assert places[-1] - places[0] < 4 * sum(param.numel() for param in model.parameters()) + 64 * len(places)

@@ -22,6 +22,7 @@ from regard.errors import UsageError
 Precision = Literal["fp32", "int8", "int4"]
 PRECISIONS = get_args(Precision)
 GROUP = 32  # weights that share a scale in 4 bits
+ALIGNED = 64  # bytes: where torch, too, lets a tensor begin
 AT_ONCE = 1 << 22  # weights that are packed together
 LARGEST = 127  # code in 8 bits
 
@@ -112,9 +113,10 @@ def pack_weights(model: nn.Module, precision: Precision) -> None:
 
     A matrix that two modules share is packed once, and each is let go as soon as it is packed, so that the memory
     never holds both models. All codes lie in one stretch of memory, in the order in which they are read: the system
-    can map that in large pages, and a step then looks up fewer addresses.
+    can map that in large pages, and a step then looks up fewer addresses. With "fp32" that is all that happens.
     """
     if precision == "fp32":
+        _gather(model)
         return
     owners: dict[nn.Parameter, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
@@ -122,7 +124,7 @@ def pack_weights(model: nn.Module, precision: Precision) -> None:
             for name, param in module.named_parameters(recurse=False):
                 if param.dim() == 2:
                     owners.setdefault(param, []).append((module, name))
-    stretch = torch.from_numpy(np.empty(sum(_code_bytes(param, precision) for param in owners), dtype=np.uint8))
+    stretch = _stretch(sum(_code_bytes(param, precision) for param in owners))
     while owners:
         param, places = next(iter(owners.items()))
         del owners[param]
@@ -135,6 +137,22 @@ def pack_weights(model: nn.Module, precision: Precision) -> None:
     for param in model.parameters():
         param.requires_grad_(False)
     _give_back_memory()
+
+
+def _gather(model: nn.Module) -> None:
+    """Lay a model's matrices side by side, one after the other."""
+    matrices = [param for param in model.parameters() if param.dim() == 2 and param.device.type == "cpu"]
+    stretch = _stretch(sum(-(-param.nbytes // ALIGNED) * ALIGNED for param in matrices))
+    for param in matrices:
+        here, stretch = stretch[: param.nbytes], stretch[-(-param.nbytes // ALIGNED) * ALIGNED :]
+        param.data = here.view(param.dtype).view(param.shape).copy_(param.data)
+    _give_back_memory()
+
+
+def _stretch(size: int) -> Tensor:
+    """So many bytes of memory, of which numpy tells the system that large pages are welcome."""
+    raw = np.empty(size + ALIGNED, dtype=np.uint8)
+    return torch.from_numpy(raw[-raw.ctypes.data % ALIGNED :][:size])
 
 
 def _give_back_memory() -> None:
