@@ -65,10 +65,21 @@ def test_where_somebody_looks_torch_writes(gpt: GPT) -> None:
 
 def test_short_work_does_not_wait_for_the_kernels(gpt: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "regard.generation.kernels")
+    monkeypatch.setattr(backend, "_seconds_in_torch", 0.0)
     assert isinstance(backend.gpt_decoder(gpt, steps=20), TorchGPTDecoder)
     assert isinstance(backend.gpt_decoder(gpt, steps=10**5), FastGPTDecoder)
     pack_weights(gpt, "int8")
     assert isinstance(backend.gpt_decoder(gpt, steps=20), FastGPTDecoder)
+
+
+def test_short_work_that_comes_again_and_again_is_worth_them(gpt: GPT, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_seconds_in_torch", 0.0)
+    found = []
+    for _ in range(3):
+        monkeypatch.delitem(sys.modules, "regard.generation.kernels", raising=False)
+        steps = int(0.45 * backend.LOADING / backend.TORCH_BLOCK / gpt.config.layers)
+        found.append(type(backend.gpt_decoder(gpt, steps=steps)))
+    assert found == [TorchGPTDecoder, TorchGPTDecoder, FastGPTDecoder]
 
 
 def test_many_texts_at_once_are_served_by_torch(gpt: GPT) -> None:

@@ -3,7 +3,8 @@
 The compiled kernels serve on CPUs, for a few texts at a time: many are bound by arithmetic and not by reading the
 weights, and torch's products are quicker. torch serves everywhere, and wherever somebody looks into the model while it
 writes. Loading the kernels takes about a second, and compiling them for a new machine several, so `auto` takes them
-when the work is worth it. `REGARD_BACKEND` may name one for a whole process.
+when the work is worth it: this call's, with that of the calls before it. `REGARD_BACKEND` may name one for a whole
+process.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Ba
             raise UsageError(f"the compiled kernels cannot serve here: {reason}.")
         return False
     loaded = "regard.generation.kernels" in sys.modules
-    if not (backend == "kernels" or loaded or packed or blocks * TORCH_BLOCK > LOADING):
+    if not (backend == "kernels" or loaded or packed or _has_cost(blocks * TORCH_BLOCK) > LOADING):
         return False
     why = trouble()
     if why is None:
@@ -80,6 +81,16 @@ def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Ba
     if backend == "kernels":
         raise UsageError(f"the compiled kernels cannot serve here: {why}.")
     return False
+
+
+_seconds_in_torch = 0.0  # that short works of this process are reckoned to have taken
+
+
+def _has_cost(seconds: float) -> float:
+    """What torch will have taken with this work and all before it: who waited so long could have loaded the kernels."""
+    global _seconds_in_torch
+    _seconds_in_torch += seconds
+    return _seconds_in_torch
 
 
 def _asked(backend: Backend) -> Backend:
