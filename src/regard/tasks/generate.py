@@ -44,7 +44,7 @@ from regard.text.tokenizer import Tokenizer
 NAME = "generate"
 TOKENIZER = "tokenizer.json"
 VALIDATION_TOKENS = 1 << 16  # read at a time
-SCORED = 1 << 20  # validation tokens that the loss along the way is measured on
+WATCHED = 1 << 15  # validation tokens that the loss along the way is measured on: more would cost training its time
 SCORED_TOGETHER = 1 << 12  # tokens of a text that are scored in one pass
 SAMPLES = 4  # continuations for the report
 
@@ -113,12 +113,17 @@ class GenerateTask:
         return linear_cross_entropy(hidden, self.model.output_weight, following.flatten(), smoothing=0.0)[0]
 
     def validation_loss(self) -> float:
-        return self.text_loss(self.validation[: SCORED + 1])
+        return self.text_loss(self.validation, most=WATCHED)
 
     @torch.no_grad()
-    def text_loss(self, ids: Ids) -> float:
-        """Mean cross-entropy of a text in windows that do not overlap, every position of them scored."""
+    def text_loss(self, ids: Ids, *, most: int | None = None) -> float:
+        """Mean cross-entropy of a text in windows that do not overlap, every position of them scored.
+
+        Of a text of more than `most` tokens windows at even distances are taken.
+        """
         starts = range(0, len(ids) - self.window, self.window)
+        if most is not None:
+            starts = starts[:: max(1, -(-len(starts) * self.window // most))]
         rows = max(1, VALIDATION_TOKENS // self.window)
         total = 0.0
         for first in range(0, len(starts), rows):
@@ -136,8 +141,8 @@ class GenerateTask:
 
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         loss = self.text_loss(self.validation)
-        text = self.tokenizer.decode(self.validation[:SCORED].tolist())
-        tokens_per_byte = min(len(self.validation), SCORED) / max(1, len(text.encode("utf-8")))
+        text = self.tokenizer.decode(self.validation.tolist())
+        tokens_per_byte = len(self.validation) / max(1, len(text.encode("utf-8")))
         scores = [
             Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.window}"),
             Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.window}"),

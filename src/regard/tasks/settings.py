@@ -27,7 +27,7 @@ class TranslateConfig:
 class GenerateConfig:
     tokens: Literal["char", "bpe"] = "bpe"  # what is read and written at a time: characters, or pieces of words
     pieces: int = 4000  # how many pieces the vocabulary learns at most
-    validation_share: float = 0.1  # of the text, at its end, held out (2 million tokens at most)
+    validation_share: float = 0.1  # of the text, at its end, held out (300,000 tokens at most)
     window: int | None = None  # tokens that are learned from at once, if fewer than the context
 
     def __post_init__(self) -> None:
