@@ -18,8 +18,10 @@ from regard.models.bert import (
     BertForTokens,
     Embedding,
     MaskedWordHead,
+    encoder_of,
+    make_bert,
 )
-from regard.models.bert_settings import PRESETS, BertConfig
+from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
 from regard.nn.taps import capture
 
 SMALL = dict(vocab_size=11, layers=2, width=14, hidden=22, heads=2, head_width=7, context=13)
@@ -225,3 +227,38 @@ def test_a_text_beyond_the_context_is_refused() -> None:
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         BertConfig(vocab_size=7, **settings)
+
+
+@pytest.mark.parametrize(
+    ("head", "shapes"),
+    [
+        (HeadConfig(), [(2, 5, 14)]),
+        (HeadConfig(kind="words"), [(2, 5, 11), None]),
+        (HeadConfig(kind="follows"), [None, (2, 2)]),
+        (HeadConfig(kind="words-follows"), [(2, 5, 11), (2, 2)]),
+        (HeadConfig(kind="sequence", labels=("a", "b", "c")), [(2, 3)]),
+        (HeadConfig(kind="tokens", labels=("O", "B")), [(2, 5, 2)]),
+        (HeadConfig(kind="spans"), [(2, 5, 2)]),
+    ],
+    ids=lambda value: value.kind if isinstance(value, HeadConfig) else "",
+)
+def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[int, ...] | None]) -> None:
+    model = make_bert(BertConfig(**SMALL), head)
+    found = model(IDS)
+    parts = [found] if isinstance(found, Tensor) else list(found)
+    assert [None if part is None else tuple(part.shape) for part in parts] == shapes
+    assert encoder_of(model)(IDS).shape == (2, 5, 14)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(kind="poems"), "unknown kind of head 'poems'"),
+        (dict(kind="sequence", labels=("a",), answers="two"), "unknown answers of head 'two'"),
+        (dict(kind="tokens"), "kind 'tokens' cannot have 0 labels"),
+        (dict(labels=("a", "b")), "kind 'none' cannot have 2 labels"),
+    ],
+)
+def test_heads_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        HeadConfig(**settings)

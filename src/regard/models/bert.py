@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import UsageError
-from regard.models.bert_settings import BertConfig
+from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn import masks
 from regard.nn.blocks import Block, Residual
 from regard.nn.dropout import Dropout
@@ -257,6 +257,27 @@ class BertForSpans(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
         out: Tensor = self.head(self.bert(ids, lengths, segments))
         return out
+
+
+AnyBert = Bert | BertForPretraining | BertForSequence | BertForTokens | BertForSpans
+
+
+def make_bert(config: BertConfig, head: HeadConfig) -> AnyBert:
+    """The model that a folder describes."""
+    if head.kind == "none":
+        return Bert(config)
+    if head.kind == "sequence":
+        return BertForSequence(config, len(head.labels))
+    if head.kind == "tokens":
+        return BertForTokens(config, len(head.labels))
+    if head.kind == "spans":
+        return BertForSpans(config)
+    return BertForPretraining(config, words="words" in head.kind, follows="follows" in head.kind)
+
+
+def encoder_of(model: AnyBert) -> Bert:
+    """The encoder below whatever head there is."""
+    return model if isinstance(model, Bert) else model.bert
 
 
 def initialise(module: nn.Module) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from regard.errors import UsageError, unknown
 from regard.nn.kinds import Activation
 
+HeadKind = Literal["none", "words", "follows", "words-follows", "sequence", "tokens", "spans"]
+Answers = Literal["one", "several", "number"]
 _COUNTS = ("vocab_size", "context", "segments", "layers", "width", "hidden", "heads", "head_width")
 _SHARES = ("dropout", "attention_dropout", "head_dropout")
 
@@ -56,6 +58,22 @@ class BertConfig:
     def attentions(self) -> tuple[str, ...]:
         """The address of every attention, in the order in which they run."""
         return tuple(f"encoder.{i}.self" for i in range(self.layers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig:
+    """What stands on the encoder, beside the encoder's own settings in a model folder."""
+
+    kind: HeadKind = "none"  # what it answers: hidden words, whether a sentence follows, or a task's question
+    labels: tuple[str, ...] = ()  # of a sequence or of tokens: what each of the outputs means
+    answers: Answers = "one"  # of a sequence: one of the labels, any number of them, or a number for each
+
+    def __post_init__(self) -> None:
+        for name, kind in (("kind", HeadKind), ("answers", Answers)):
+            if getattr(self, name) not in get_args(kind):
+                raise unknown(f"{name} of head", str(getattr(self, name)), get_args(kind))
+        if bool(self.labels) != (self.kind in ("sequence", "tokens")):
+            raise UsageError(f"a head of kind {self.kind!r} cannot have {len(self.labels)} labels.")
 
 
 def _shape(layers: int, width: int) -> dict[str, Any]:
