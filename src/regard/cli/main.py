@@ -24,7 +24,7 @@ VERBS = {  # verb: (module, what it does)
     "evaluate": ("evaluate", "score a model on a test file: sacreBLEU and chrF with their signatures"),
     "look": ("look", "draw what a model attends to, as one offline page"),
     "tokens": ("tokens", "show how a text is cut into pieces, with ids and merges"),
-    "import": ("convert", "turn a folder of Marian, GPT-2, Llama, Qwen3 or NanoChat into one of regard's"),
+    "import": ("convert", "turn a folder of Marian, BERT, GPT-2, Llama, Qwen3 or NanoChat into one of regard's"),
     "export": ("convert", "turn a model into a folder that `transformers` reads"),
     "plan": ("plan", "parameters, memory and compute of a model, without building it"),
     "doctor": ("doctor", "what was found on this machine and what was chosen, with reasons"),
