@@ -21,6 +21,7 @@ VERBS = {  # verb: (module, what it does)
     "generate": ("generate", 'go on with a text: `regard generate runs/book "To be, or"`'),
     "suggest": ("suggest", "the likeliest next words of a text, with their probabilities"),
     "score": ("score", "how surprising a text is to a model: perplexity and bits per byte"),
+    "embed": ("embed", "texts to vectors, or how alike they are: `regard embed MODEL texts.txt --out vectors.npy`"),
     "evaluate": ("evaluate", "score a model on a test file: sacreBLEU and chrF with their signatures"),
     "look": ("look", "draw what a model attends to, as one offline page"),
     "tokens": ("tokens", "show how a text is cut into pieces, with ids and merges"),

@@ -113,12 +113,14 @@ class Embedder:
     __call__ = embed
 
     @torch.inference_mode()
-    def tokens(self, text: str, *, layer: int | None = None, say: Say | None = None) -> TokenVectors:
+    def tokens(
+        self, text: str, *, layer: int | None = None, max_tokens: int | None = None, say: Say | None = None
+    ) -> TokenVectors:
         """A vector for every token of a text, after the last block, or after block `layer`; 0 is before the first."""
         layers = self.bert.config.layers
         if layer is not None and not 0 <= layer <= layers:
             raise UsageError(f"layer must be from 0, the embeddings, to {layers}, the last block, not {layer}.")
-        (ids,) = self.rows([text], None, say=say)
+        (ids,) = self.rows([text], max_tokens, say=say)
         address = "embedding" if layer == 0 else f"encoder.{(layer or layers) - 1}"
         with observe(self.bert, address) as seen:
             self.bert(torch.tensor([ids], device=self._device))
