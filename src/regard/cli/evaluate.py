@@ -10,6 +10,7 @@ import tyro
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
+from regard.generation.settings import SearchConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +33,12 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard evaluate")
     check_folder(asked.model)
+    given = {"beams": asked.beams, "length_penalty": asked.length_penalty}
+    search = {name: value for name, value in given.items() if value is not None}
+    SearchConfig(**search)  # type: ignore[arg-type] # what is wrong with it is said before anything is loaded
     from regard.api import evaluate
     from regard.tasks.folders import load_translator
 
-    search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
     scores = evaluate(
         load_translator(asked.model),
         asked.data,
@@ -43,7 +46,7 @@ def main(verb: str, arguments: list[str]) -> int:
         reverse=asked.reverse,
         skip_bad_rows=asked.skip_bad_rows,
         progress=True,
-        **{name: value for name, value in search.items() if value is not None},
+        **search,
     )
     if asked.json:
         answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])
