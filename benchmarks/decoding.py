@@ -24,12 +24,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from common import Tool
 
 NEW = 64
 SIZE = 50_257
@@ -238,33 +239,8 @@ def installed() -> list[str]:
     return found
 
 
-class Tool:
-    """A tool in a process of its own, as its users run it: threads that wait busily disturb nobody else."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self._pipe, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=_serve, args=(name, folder, theirs), daemon=True
-        )
-        self._process.start()
-
-    def run(self, prompt: list[int], count: int) -> tuple[list[int], float]:
-        """The new tokens, and how many seconds they took."""
-        self._pipe.send((prompt, count))
-        return self._pipe.recv()  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        self._pipe.send(None)
-        self._process.join()
-
-
-def _serve(name: str, folder: Path, pipe: Connection) -> None:
-    run = TOOLS[name](folder)
-    while (asked := pipe.recv()) is not None:
-        start = time.perf_counter()
-        found = run(*asked)
-        pipe.send((found, time.perf_counter() - start))
-        time.sleep(0.3)  # until what spins has gone to sleep
+def make_run(name: str, folder: Path) -> Run:
+    return TOOLS[name](folder)
 
 
 PAIRS = (
@@ -278,7 +254,7 @@ PAIRS = (
 
 def compare(folder: Path, context: int, rounds: int) -> None:
     prompt = random_prompt(context)
-    tools = {name: Tool(name, folder) for name in installed()}
+    tools = {name: Tool(make_run, name, folder) for name in installed()}
     texts = {name: tool.run(prompt, NEW + 1)[0] for name, tool in tools.items()}
     for name, text in texts.items():
         same = sum(a == b for a, b in zip(text, texts["regard fp32"], strict=False))
@@ -339,9 +315,9 @@ def measure_contexts(folder: str, precision: str, rounds: int) -> None:
 
 def compare_prompts(folder: Path, rounds: int) -> None:
     """Reading 500 tokens: the time to the first new one."""
-    prompt, theirs = random_prompt(500), Tool("transformers fp32", folder)
+    prompt, theirs = random_prompt(500), Tool(make_run, "transformers fp32", folder)
     for precision in ("fp32", "int8", "int4"):
-        ours = Tool(f"regard {precision}", folder)
+        ours = Tool(make_run, f"regard {precision}", folder)
         for tool in (ours, theirs):
             tool.run(prompt, 1)
         ratios = [theirs.run(prompt, 1)[1] / ours.run(prompt, 1)[1] for _ in range(rounds)]

@@ -12,6 +12,7 @@ from regard.errors import UsageError, unknown
 if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
+    from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
@@ -66,8 +67,8 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer:
-    """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama …).
+def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder:
+    """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
     faster to write with, since writing is bound by reading the weights.
@@ -78,7 +79,7 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
 
 
 def look(
-    model: Translator | Writer,
+    model: Translator | Writer | Embedder,
     text: str,
     *,
     target: str | Translation | None = None,
@@ -93,18 +94,22 @@ def look(
     for True; with `targets` what each position of a language model sees and has to guess, and how well it does; with
     `ranks` the spectra of the value matrices, and the loss by their rank.
     """
+    from regard.tasks.embed import Embedder
     from regard.tasks.translate import Translator
 
     if (steps is not False) + targets + ranks > 1:
         raise UsageError("steps, targets and ranks are pages of their own: ask for one at a time.")
     if not isinstance(model, Translator) and (target is not None or steps is not False):
         raise UsageError("target and steps are for translators; a language model reads the text as it stands.")
-    if targets:
+    if isinstance(model, Embedder):
+        if targets or ranks:
+            raise UsageError("targets and ranks are for models that write, and this is a BERT.")
+    elif targets:
         from regard.inspection.causal import causal_training
         from regard.views.causal import causal_view
 
         return causal_view(causal_training(model, text), title=text)
-    if ranks:
+    elif ranks:
         from regard.inspection.ranks import value_ranks
         from regard.views.ranks import ranks_view
 

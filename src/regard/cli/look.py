@@ -16,6 +16,7 @@ from regard.errors import UsageError
 from regard.views.view import check_format
 
 if TYPE_CHECKING:
+    from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Arguments:
     """Draw what a model attends to: heat maps and lines, for every layer and head, on one offline page.
 
-    Of a translator it is the attention of one translation, of a language model that over a text.
+    Of a translator it is the attention of one translation, of a language model or a BERT that over a text.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
@@ -47,6 +48,7 @@ def main(verb: str, arguments: list[str]) -> int:
     check_folder(asked.model)
     _check(asked)
     from regard.api import load, look
+    from regard.tasks.embed import Embedder
     from regard.tasks.translate import Translator
 
     model = load(asked.model)
@@ -54,6 +56,8 @@ def main(verb: str, arguments: list[str]) -> int:
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
     target = _target(model, asked) if isinstance(model, Translator) else None
     if asked.targets or asked.ranks:
+        if isinstance(model, Embedder):
+            raise UsageError("--targets and --ranks are for models that write, and this is a BERT.")
         return _learning(model, target, asked)
     if asked.json:
         answer_json(_numbers(model, target, asked))
@@ -114,7 +118,9 @@ def _learning(model: Translator | Writer, target: str | Translation | None, aske
     return 0
 
 
-def _numbers(model: Translator | Writer, target: str | Translation | None, asked: Arguments) -> dict[str, Any]:
+def _numbers(
+    model: Translator | Writer | Embedder, target: str | Translation | None, asked: Arguments
+) -> dict[str, Any]:
     """The weights of every attention, or the numbers of the steps of one."""
     from regard.tasks.translate import Translator
     from regard.views.traces import trace_maps
