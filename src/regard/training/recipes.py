@@ -87,11 +87,10 @@ def filling_recipe(size: str) -> Recipe:
     return Recipe(
         model={**shape, **own, "dropout": 0.0},
         training=dict(
-            learning_rate=0.002,
+            learning_rate=0.008,
             matrix_learning_rate=0.02,
-            warmup_steps=100,
+            warmup_steps=50,
             label_smoothing=0.0,
-            beta2=0.98,
             batch_tokens=4096,
         ),
     )
