@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
     from regard.tasks.embed import Embedder
+    from regard.tasks.fill import Filler
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
     from regard.views.view import View
 
-TASKS = ("translate", "generate")
+TASKS = ("translate", "generate", "fill")
 PathLike = str | Path
 
 
@@ -30,16 +31,17 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator | Writer:
+) -> Translator | Writer | Filler:
     """Train a model for `task` and return the object that answers text.
 
-    `data` is, for `translate`, a table or two line-aligned files, for `generate` any number of text files or folders
-    of them; without it the built-in world is used. `settings` are those of `regard train <task> --help`: `minutes`,
-    `steps`, `size`, `seed`, `width` … `generate` goes on from the model in a folder with `from_`, in adapters beside it
-    with `lora=True`. Without `out` the run folder is a temporary one.
+    `data` is, for `translate`, a table or two line-aligned files, for `generate` and `fill` any number of text files or
+    folders of them; without it the built-in world is used. `settings` are those of `regard train <task> --help`:
+    `minutes`, `steps`, `size`, `seed`, `width` … `generate` goes on from the model in a folder with `from_`, in
+    adapters beside it with `lora=True`. Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
+    from regard.training.filling import train_filler
     from regard.training.options import RunOptions
     from regard.training.progress import Silent, for_terminal
     from regard.training.translation import train_translation
@@ -48,6 +50,7 @@ def train(
     run, own = {
         "translate": (train_translation, ("columns", "reverse", "skip_bad_rows", "size", "recipe")),
         "generate": (train_writer, ("size", "from_", "lora")),
+        "fill": (train_filler, ("size",)),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
     options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}

@@ -77,6 +77,12 @@ def test_mistakes_in_a_training(pairs: str, tmp_path: Path) -> None:
         (["train", "generate", pairs, "--out", out, "--size", "hugge"], 2, "unknown size"),
         (["train", "generate", pairs, "--out", out, "--context", "0"], 2, "context must be at least 1"),
         (["train", "generate", pairs, "--out", out, "--temperature", "-1"], 2, "temperature must be 0"),
+        (["train", "fill", str(tmp_path / "absent.txt"), "--out", out], 2, "does not exist"),
+        (["train", "fill", pairs, "--out", out, "--size", "minni"], 2, "Did you mean 'mini'"),
+        (["train", "fill", pairs, "--out", out, "--context", "5"], 2, "a window of 5 is too short"),
+        (["train", "fill", pairs, "--out", out, "--window", "3"], 2, "window must be at least 8"),
+        (["train", "fill", pairs, "--out", out, "--validation-share", "2"], 2, "must lie between 0 and 1"),
+        (["train", "fill", "--out", out, "--validation", pairs], 2, "needs training files beside it"),
     ]
     for (arguments, code, message), said in zip(
         mistakes, without_torch(*(arguments for arguments, _, _ in mistakes)), strict=True
@@ -93,6 +99,7 @@ FOLDER_VERBS = [
     ["tokens", "one"],
     ["generate", "one"],
     ["suggest", "one"],
+    ["fill", "one [MASK]"],
     ["score", "book.txt"],
     ["export", "--out", "x"],
     ["import", "--out", "x"],
@@ -149,7 +156,12 @@ def test_mistakes_in_what_is_asked_of_a_model(pairs: str, tmp_path: Path) -> Non
 
 
 def test_a_plan_and_the_help_need_no_torch() -> None:
-    commands = [["plan", "transformer-base"], ["train", "translate", "--help"], ["train", "generate", "--help"]]
+    commands = [
+        ["plan", "transformer-base"],
+        ["train", "translate", "--help"],
+        ["train", "generate", "--help"],
+        ["train", "fill", "--help"],
+    ]
     for code, out, err in without_torch(*commands):
         assert (code, err) == (0, "")
         assert out

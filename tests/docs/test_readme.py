@@ -1,10 +1,10 @@
 """The README cannot drift: what it tells a reader to type is typed here.
 
 Run: every `regard` command of the fenced blocks and of the table of commands, and every Python block, in the order of
-the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, book.txt, more.txt, file.txt,
-trained models in runs/mine and runs/book, and somebody's model in folder. Two things are changed, and only these: a
-training gets two steps of a tiny model instead of minutes, and the translator that is already there was trained with
-`--recipe paper`, as `export` needs.
+the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, book.txt, more.txt, file.txt and
+texts, trained models in runs/mine, runs/book and runs/bert, and somebody's model in folder. Two things are changed, and
+only these: a training gets two steps of a tiny model instead of minutes, and the translator that is already there was
+trained with `--recipe paper`, as `export` needs.
 
 Not run: the `make` commands and `regard demo` (a run of the demo is in tests/cli; that the targets exist is checked
 here), and `source`, which belongs to the reader's shell.
@@ -25,6 +25,7 @@ import regard
 from regard.api import TASKS
 from regard.cli.main import VERBS, main
 from regard.data.pairs import Pair, write_pairs_tsv
+from regard.data.world.stories import stories
 from regard.data.world.translation import sentences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(text, encoding="utf-8")
     book = ["train", "generate", str(place / "book.txt"), "--out", str(place / "runs" / "book")]
     assert main([*book, *flags(SMALL), "--context", "32"]) == 0
+    (place / "texts").mkdir()
+    (place / "texts" / "stories.txt").write_text("\n\n".join(stories()[:200]), encoding="utf-8")
+    bert = ["train", "fill", str(place / "texts"), "--out", str(place / "runs" / "bert")]
+    assert main([*bert, *flags(SMALL)]) == 0
     return place
 
 

@@ -6,11 +6,12 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from regard.errors import DataError, UsageError
-from regard.text.tokenizer import Symbols
+from regard.text.tokenizer import BERT_SYMBOLS, Symbols, Tokenizer
 from regard.text.training import KINDS, train_tokenizer
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider widest", "the low new wide thing"] * 3
@@ -153,3 +154,14 @@ def test_symbols_must_differ_and_be_there() -> None:
         train_tokenizer(TEXTS, symbols=Symbols(start="</s>"))
     with pytest.raises(UsageError, match="the end symbol is None"):
         train_tokenizer(TEXTS, symbols=Symbols(end=None))
+
+
+def test_the_symbols_of_bert(tmp_path: Path) -> None:
+    made = train_tokenizer(["a cat sat"] * 3, kind="wordpiece", vocab_size=40, symbols=BERT_SYMBOLS)
+    assert made.vocabulary()[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert made.mask_id == 4
+    assert Tokenizer.load(made.save(tmp_path / "tokenizer.json")).symbols == BERT_SYMBOLS
+    assert made.mask_id not in made.encode("[MASK]"), "typed by a user it is ordinary text"
+    plain = train_tokenizer(["a cat"], kind="word", vocab_size=9)
+    with pytest.raises(UsageError, match="no mask symbol"):
+        _ = plain.mask_id

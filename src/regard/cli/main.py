@@ -19,6 +19,7 @@ VERBS = {  # verb: (module, what it does)
     "train": ("train", "train a model: `regard train translate pairs.tsv --out runs/mine`"),
     "translate": ("translate", "translate a sentence, or lines from stdin to stdout"),
     "generate": ("generate", 'go on with a text: `regard generate runs/book "To be, or"`'),
+    "fill": ("fill", 'guess missing words: `regard fill runs/bert "Amazon [MASK] amazing"`'),
     "suggest": ("suggest", "the likeliest next words of a text, with their probabilities"),
     "score": ("score", "how surprising a text is to a model: perplexity and bits per byte"),
     "embed": ("embed", "texts to vectors, or how alike they are: `regard embed MODEL texts.txt --out vectors.npy`"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.training.runs import Run
 
 USUAL, BY_SIZE, BY_RECIPE = "(usually {})", "(by --size)", "(by --size and --recipe)"
+NOT_FOR_ENCODERS = ("pooler", "segments", "head_dropout")  # settled by what a BERT learns from
 HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
 
 
@@ -69,20 +70,42 @@ class Generate:
     json: bool = False  # print the result as JSON
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fill:
+    """Pre-train a BERT on plain text: it learns to guess hidden words, and whether one sentence follows another.
+
+    DATA are text files, folders of them, or JSON lines with a "text", each plain or .gz. A blank line ends a document;
+    a heading (= Title = or # Title) opens one that goes on to the next heading. Without DATA the built-in world's
+    stories are used. Settings that are not given follow from --size.
+    """
+
+    data: tyro.conf.Positional[tuple[Path, ...]] = ()  # text files or folders
+    out: Path | None = None  # the folder to write (required)
+    validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
+    size: str | None = None  # tiny, mini (usual), small, medium, base, large; bert-base, bert-large as published
+    whole_words: bool = False  # hide all pieces of a word or none
+    device: str = "auto"  # auto, cpu, cuda, mps
+    save_every: float = 60.0  # seconds between checkpoints
+    resume: bool = False  # go on from the last good checkpoint in --out
+    force: bool = False  # replace what an earlier run wrote to --out
+    json: bool = False  # print the result as JSON
+
+
 def main(verb: str, arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         answer(
             "usage: regard train <task> …\n\n"
             f"tasks: {', '.join(TASKS)}\n"
             "  translate  pairs of sentences → a translator\n"
-            "  generate   plain text → a language model, which goes on with a text\n\n"
+            "  generate   plain text → a language model, which goes on with a text\n"
+            "  fill       plain text → a BERT, which guesses missing words and is the base of other tasks\n\n"
             "`regard train <task> --help` tells more."
         )
         return 0
     task, *rest = arguments
     if task not in TASKS:
         raise unknown("task", task, TASKS)
-    return _translate(rest) if task == "translate" else _generate(rest)
+    return {"translate": _translate, "generate": _generate, "fill": _fill}[task](rest)
 
 
 def _translate(arguments: list[str]) -> int:
@@ -169,6 +192,37 @@ def _usual_for_writers() -> dict[str, Any]:
     return usual
 
 
+def _fill(arguments: list[str]) -> int:
+    from regard.cli.flags import parse
+    from regard.models.bert_settings import BertConfig
+    from regard.tasks.settings import FillConfig
+    from regard.training.recipes import NOT_FOR_FILLERS, USUAL_ENCODER, filling_recipe
+    from regard.training.settings import TrainingConfig
+
+    asked = parse(
+        Fill,
+        arguments,
+        program="regard train fill",
+        owners={TrainingConfig: USUAL, FillConfig: USUAL, BertConfig: BY_SIZE},
+        without=(*HIDDEN, *NOT_FOR_FILLERS, *NOT_FOR_ENCODERS),
+        usual=filling_recipe(USUAL_ENCODER).training,
+    )
+    from regard.training.filling import train_filler
+
+    return _train(
+        asked,
+        ["train", "fill", *arguments],
+        lambda out, options: train_filler(
+            asked.data or None,
+            out,
+            validation=asked.validation or None,
+            size=asked.size,
+            settings={**_settings(asked, Fill), "whole_words": asked.whole_words},
+            options=options,
+        ),
+    )
+
+
 def _settings(asked: object, own: type) -> dict[str, Any]:
     """What was asked for beyond the verb's own flags: the settings of the configs."""
     named = {field.name for field in dataclasses.fields(own)}
@@ -176,7 +230,9 @@ def _settings(asked: object, own: type) -> dict[str, Any]:
     return {name: getattr(asked, name) for name in others if getattr(asked, name) is not None}
 
 
-def _train(asked: Translate | Generate, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]) -> int:
+def _train(
+    asked: Translate | Generate | Fill, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]
+) -> int:
     from regard.cli.again import command_to_go_on
     from regard.training.options import RunOptions
     from regard.training.progress import for_terminal

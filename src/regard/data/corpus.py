@@ -70,7 +70,7 @@ class Corpus:
     def stretches(self) -> Iterator[Stretch]:
         """All text, document by document, a stretch at a time; raises where something is not text."""
         for file in self.files:
-            yield from _jsonl(file) if _kind(file) == ".jsonl" else _plain(file)
+            yield from _jsonl(file) if is_json_lines(file) else _plain(file)
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -100,9 +100,9 @@ def corpus_ids(corpus: Corpus, tokenizer: Tokenizer) -> Ids:
     """The whole corpus in one row, the end symbol after each document; of a large one, mapped from a file."""
     if corpus.is_small():
         return np.concatenate(list(_encoded(corpus, tokenizer)))
-    with kept_corpus({"files": corpus.fingerprint(), "tokenizer": _digest(tokenizer.to_json())}) as folder:
+    with kept_corpus({"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json())}) as folder:
         if not (folder / "ids.npy").exists():
-            _write_ids(folder / "ids.npy", _encoded(corpus, tokenizer), _type_of(tokenizer))
+            write_ids(folder / "ids.npy", _encoded(corpus, tokenizer), type_of(tokenizer))
         return np.load(folder / "ids.npy", mmap_mode="r")  # type: ignore[no-any-return]
 
 
@@ -116,7 +116,7 @@ def learned_tokenizer(
         file = folder / "tokenizer.json"
         if not file.exists():
             made = learn(corpus.sample())
-            with _whole_file(file) as path:
+            with whole_file(file) as path:
                 path.write_text(made.to_json(), encoding="utf-8")
         return Tokenizer.load(file)
 
@@ -125,7 +125,7 @@ def learned_tokenizer(
 def kept_corpus(key: dict[str, Any]) -> Iterator[Path]:
     """A folder for what was computed from a corpus, found again by `key`."""
     home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "regard")
-    folder = home / "corpus" / _digest(json.dumps(key, sort_keys=True))
+    folder = home / "corpus" / digest(json.dumps(key, sort_keys=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
@@ -137,7 +137,7 @@ def kept_corpus(key: dict[str, Any]) -> Iterator[Path]:
 
 
 def _encoded(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[Ids]:
-    kind = _type_of(tokenizer)
+    kind = type_of(tokenizer)
     end = np.array([tokenizer.end_id], dtype=kind)
     for text, ends in corpus.stretches():
         yield tokenizer.encode_array(text).astype(kind)
@@ -145,13 +145,13 @@ def _encoded(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[Ids]:
             yield end
 
 
-def _type_of(tokenizer: Tokenizer) -> npt.DTypeLike:
+def type_of(tokenizer: Tokenizer) -> npt.DTypeLike:
     return np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
 
 
-def _write_ids(path: Path, rows: Iterable[Ids], kind: npt.DTypeLike) -> None:
+def write_ids(path: Path, rows: Iterable[Ids], kind: npt.DTypeLike) -> None:
     """A .npy file, written as the ids come: its header is made when their number is known."""
-    with tempfile.TemporaryFile(dir=path.parent) as raw, _whole_file(path) as target:
+    with tempfile.TemporaryFile(dir=path.parent) as raw, whole_file(path) as target:
         count = 0
         for row in rows:
             raw.write(row.tobytes())
@@ -166,7 +166,7 @@ def _write_ids(path: Path, rows: Iterable[Ids], kind: npt.DTypeLike) -> None:
 
 
 @contextlib.contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """A path to write to that becomes `path` when all is written, so that a half-written file is never read."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -176,12 +176,17 @@ def _whole_file(path: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:24]
 
 
 def _kind(path: Path) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether each line of a file is an object with a document."""
+    return _kind(path) == ".jsonl"
 
 
 def _is_text_name(path: Path) -> bool:

@@ -32,7 +32,7 @@ from regard.checkpoint.folder import (
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError, unknown
 from regard.generation.settings import SamplingConfig, SearchConfig
-from regard.models.bert import make_bert
+from regard.models.bert import AnyBert, BertForPretraining, make_bert
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
@@ -43,6 +43,7 @@ from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
 from regard.tasks import embed, generate, translate
 from regard.tasks.embed import Embedder
+from regard.tasks.fill import Filler
 from regard.tasks.generate import Writer
 from regard.tasks.settings import EmbedConfig
 from regard.tasks.translate import (
@@ -114,6 +115,22 @@ def load_embedder(path: Path, precision: Precision = "fp32") -> Embedder:
     return found
 
 
+def load_filler(path: Path) -> Filler:
+    """A folder that must hold a BERT that guesses missing words."""
+    found = load_folder(path)
+    if isinstance(found, Embedder) and not isinstance(found, Filler):
+        raise UsageError(
+            f"{path} holds a BERT without a head for masked words, so it cannot fill gaps: use {_verb(found)}, or "
+            f"train one that can with `regard train fill`."
+        )
+    if not isinstance(found, Filler):
+        raise UsageError(
+            f"{path} holds {_what(found)}: use {_verb(found)}. To fill gaps it takes an encoder, which sees both sides "
+            f"of them: `regard train fill`."
+        )
+    return found
+
+
 def _what(found: AnyModel) -> str:
     """What a folder holds, for somebody who wanted something else."""
     if isinstance(found, Writer):
@@ -124,7 +141,7 @@ def _what(found: AnyModel) -> str:
 
 
 def _verb(found: AnyModel) -> str:
-    return f"`regard {'embed' if isinstance(found, Embedder) else found.task}`"
+    return f"`regard {found.task}`"
 
 
 def _load_writer(path: Path) -> Writer:
@@ -154,7 +171,14 @@ def _load_embedder(path: Path) -> Embedder:
         model = make_bert(shape, head)
     load_into(model, folder.tensors)
     tokenizer.fits(shape.vocab_size)
-    return Embedder(model, tokenizer.with_symbols(symbols), head=head, config=config)
+    return _reader(model, tokenizer.with_symbols(symbols), head, config)
+
+
+def _reader(model: AnyBert, tokenizer: Tokenizer, head: HeadConfig, config: EmbedConfig) -> Embedder:
+    """What a BERT with this head can do beside embedding."""
+    if isinstance(model, BertForPretraining) and model.words is not None:
+        return Filler(model, tokenizer, config=config)
+    return Embedder(model, tokenizer, head=head, config=config)
 
 
 def load_adapted(model: nn.Module, folder: ModelFolder, *, read_base: Callable[[Path], Mapping[str, Tensor]]) -> None:
@@ -312,7 +336,7 @@ def embedder_from_foreign(foreign: ForeignBert) -> Embedder:
     with torch.device("meta"):
         model = make_bert(foreign.config, foreign.head)
     load_into(model, foreign.tensors)
-    return Embedder(model, foreign.tokenizer, head=foreign.head, config=EmbedConfig(**foreign.embedding))
+    return _reader(model, foreign.tokenizer, foreign.head, EmbedConfig(**foreign.embedding))
 
 
 def writer_from_foreign(foreign: ForeignWriter) -> Writer:

@@ -38,6 +38,22 @@ class GenerateConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FillConfig:
+    pieces: int = 8000  # how many pieces of words the vocabulary learns at most
+    lowercase: bool = True  # read capitals as small letters, as BERT's uncased models do
+    next_sentence: bool = True  # learn, too, whether one stretch of text follows another
+    whole_words: bool = False  # hide all pieces of a word or none
+    validation_share: float = 0.1  # of the text, at its end, held out (300,000 pieces at most)
+    window: int | None = None  # pieces that are read at once, if fewer than the context
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 8:
+            raise UsageError(f"window must be at least 8, room for two sentences and their symbols, not {self.window}.")
+        if not 0 < self.validation_share < 1:
+            raise UsageError(f"validation_share must lie between 0 and 1, as 0.1 does, not {self.validation_share}.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EmbedConfig:
     pooling: Literal["mean", "cls", "max"] = "mean"  # how the tokens' vectors become the text's: mean, first, largest
     normalise: bool = True  # scale vectors to length 1, so that a product of two is the cosine between them

@@ -36,6 +36,7 @@ _USUAL_NAMES = {
     "unknown": ("<unk>", "[UNK]", "<|unk|>"),
     "start": ("<s>", "[CLS]", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
     "end": ("</s>", "[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    "mask": ("<mask>", "[MASK]"),
 }
 
 
@@ -47,6 +48,10 @@ class Symbols:
     unknown: str | None = "<unk>"  # stands for what the vocabulary cannot write
     start: str | None = "<s>"  # what a decoder reads first
     end: str | None = "</s>"  # closes a sequence
+    mask: str | None = None  # hides a word that is to be guessed; most vocabularies have none
+
+
+BERT_SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]", mask="[MASK]")
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,10 @@ class Tokenizer:
     @property
     def end_id(self) -> int:
         return self._symbol_id("end")
+
+    @property
+    def mask_id(self) -> int:
+        return self._symbol_id("mask")
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
@@ -492,7 +501,7 @@ def _recognise_symbols(backend: tokenizers.Tokenizer) -> Symbols:
         found[role] = next((name for name in names if name in vocabulary), None)
     if getattr(backend.model, "unk_token", None):
         found["unknown"] = backend.model.unk_token
-    for place, role in enumerate(_USUAL_NAMES):  # the order in which tokenizers trained here number them
+    for place, role in enumerate(("pad", "unknown", "start", "end")):  # as tokenizers trained here number them
         if found[role] is None and place in special and special[place] not in found.values():
             found[role] = special[place]
     return Symbols(**found)

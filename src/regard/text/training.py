@@ -62,9 +62,9 @@ def train_tokenizer(
     - byte-bpe: as GPT-2 does it, merges of bytes; decoding gives any text back.
     - wordpiece: as BERT does it, pieces after the first of a word carry ##.
 
-    The ids of the special symbols are pad 0, unknown 1, start 2, end 3. `min_frequency` is how often a word
-    must occur (word), a character must occur (char) or a pair must occur to be merged (the others); without
-    it, 1 for char and word, 2 for the others.
+    The ids of the special symbols are pad 0, unknown 1, start 2, end 3, and mask 4 if there is one.
+    `min_frequency` is how often a word must occur (word), a character must occur (char) or a pair must occur to
+    be merged (the others); without it, 1 for char and word, 2 for the others.
     """
     symbols = symbols if symbols is not None else Symbols()
     if kind not in _TRAINERS:
@@ -98,6 +98,8 @@ def train_tokenizer(
 def _special_names(symbols: Symbols) -> list[str]:
     names: list[str] = []
     for role, name in dataclasses.asdict(symbols).items():
+        if name is None and role == "mask":
+            continue
         if name is None:
             raise UsageError(f"the {role} symbol is None; a tokenizer that is trained needs one.")
         # Such a name is cut apart wherever it occurs in text, so that no text can spell a symbol.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.models.bert_settings import PRESETS as BERT_PRESETS
 from regard.models.gpt_settings import PRESETS as GPT_PRESETS
 from regard.models.transformer_settings import MODERN, PRESETS
 
@@ -16,6 +17,9 @@ RECIPES = ("default", "paper")
 PUBLISHED = "transformer-"  # how the names of the paper's own shapes begin
 USUAL_SIZE = "small"
 NOT_FOR_WRITERS = ("label_smoothing",)  # a language model's loss is the plain cross-entropy
+USUAL_ENCODER = "mini"
+NOT_FOR_FILLERS = NOT_FOR_WRITERS
+ROW = 128  # pieces that a BERT reads at once where nothing else is asked for
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,26 @@ def writing_recipe(size: str) -> Recipe:
             schedule="trapezoid",
             label_smoothing=0.0,
             beta2=0.95,
+        ),
+    )
+
+
+def filling_recipe(size: str) -> Recipe:
+    """The settings of a BERT that is pre-trained, at a size, which is known.
+
+    It reads rows of 128 pieces, as BERT did for most of its training: four times as many rows as with 512 for the same
+    work, and most sentences are much shorter. A published shape, such as bert-base, keeps its own context.
+    """
+    shape = {key: value for key, value in BERT_PRESETS[size].items() if key != "vocab_size"}
+    own = {} if size.startswith("bert-") else {"context": ROW}
+    return Recipe(
+        model={**shape, **own, "dropout": 0.0},
+        training=dict(
+            learning_rate=0.008,
+            matrix_learning_rate=0.02,
+            warmup_steps=50,
+            label_smoothing=0.0,
+            batch_tokens=4096,
         ),
     )
 

@@ -206,6 +206,7 @@ def read_tokenizer(folder: ModelFolder) -> Tokenizer:
             unknown=usual.unknown,
             start=symbol(settings.get("cls_token")) or usual.start,
             end=symbol(settings.get("sep_token")) or usual.end,
+            mask=symbol(settings.get("mask_token")) or usual.mask,
         )
     )
 
@@ -272,7 +273,7 @@ def write_bert(
         "unk_token": symbols.unknown,
         "cls_token": symbols.start,
         "sep_token": symbols.end,
-        "mask_token": "[MASK]" if "[MASK]" in tokenizer.vocabulary() else None,
+        "mask_token": symbols.mask,
     }
     longest = min(max_tokens or config.context, config.context)
     texts = {

@@ -1,0 +1,105 @@
+"""BERT from nothing: half an hour of classic books and WikiText-2, scored on text that it never saw.
+
+    python benchmarks/pretraining.py [--minutes 30] [--out runs/bert]
+
+Held out are the beginnings of every fortieth book and WikiText-2's own validation text. How many masked words does the
+model guess, beside the most frequent word and the likeliest after the true word before (which the model may not even
+see)? How often does it tell whether a second stretch of text follows the first, beside 50 %? At the end it fills some
+gaps. Without the data (--data, or the environment variable REGARD_DATA) it takes the built-in world's stories.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+from common import data_folder
+from regard.tasks.fill import Filler
+from regard.training.filling import train_filler
+from regard.training.options import RunOptions
+from regard.training.progress import for_terminal
+
+HELD_OUT = 40  # every so many books
+BEGINNING = 150_000  # characters of a book that is held out
+GAPS = (
+    "Amazon [MASK] amazing.",
+    "The capital of France is [MASK].",
+    "She opened the [MASK] and looked out of the window.",
+    "He was born in [MASK] and died in London.",
+    '"I do not know," said the old [MASK].',
+    "The film was [MASK] by Steven Spielberg.",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--data", type=Path, help="the folder that holds classic_books and wikitext2")
+    parser.add_argument("--out", type=Path, default=Path("runs/bert"))
+    parser.add_argument("--size", default=None)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("settings", nargs="*", help="other settings, such as learning_rate=0.004")
+    asked = parser.parse_args()
+    settings: dict[str, Any] = {"minutes": asked.minutes, **dict(_setting(text) for text in asked.settings)}
+    progress = for_terminal()
+    train, validation = write_texts(asked.data, asked.out.with_name(f"{asked.out.name}-texts"))
+    try:
+        run = train_filler(
+            train,
+            asked.out,
+            validation=validation,
+            size=asked.size,
+            settings=settings,
+            options=RunOptions(progress=progress, resume=asked.resume, force=not asked.resume),
+        )
+    finally:
+        progress.close()
+    print(f"{run.position.step:,} steps, {run.position.seconds / 60:.1f} minutes; on {run.scored_on}:")
+    for score in run.scores:
+        print(f"  {score}")
+    for text in GAPS:
+        print(filled(run.result, text))
+
+
+def write_texts(asked: Path | None, place: Path) -> tuple[list[Path] | None, list[Path] | None]:
+    """Text to train on and text to be judged by, as files; those in `place` stay, so that their ids are kept, too."""
+    books, articles = (data_folder(asked / name if asked else None, name) for name in ("classic_books", "wikitext2"))
+    if books is None or articles is None:
+        print("classic_books and wikitext2 were not found: using the built-in world")
+        return None, None
+    train, validation = place / "books-train.txt", place / "books-held.txt"
+    if not (train.exists() and validation.exists()):
+        place.mkdir(parents=True, exist_ok=True)
+        _part(books, train, validation)
+    return [train, articles / "train.raw.gz"], [validation, articles / "valid.raw.gz"]
+
+
+def _part(books: Path, train: Path, validation: Path) -> None:
+    """Write most of the books to one file and the beginnings of the others to another."""
+    with gzip.open(books / "corpus.txt.gz", "rt", encoding="utf-8") as file:
+        found = [book for book in re.split(r"(?m)^(?=# Title: )", file.read()) if book.strip()]
+    held = [book[:BEGINNING].rpartition("\n")[0] for book in found[::HELD_OUT]]
+    kept = [book for number, book in enumerate(found) if number % HELD_OUT]
+    print(f"{len(kept)} books to read, {len(held)} to be judged by")
+    for path, some in ((train, kept), (validation, held)):
+        path.write_text("\n".join(some), encoding="utf-8")
+
+
+def filled(filler: Filler, text: str) -> str:
+    [words] = filler.fill(text).masks
+    return f"{text}\n    {', '.join(f'{one.word} {one.probability:.0%}' for one in words)}"
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value) if "." in value or "e" in value else int(value)
+    except ValueError:
+        return name, value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,465 @@
+"""Filling gaps: plain text → a `Filler`. This is how BERT learns before it is taught a task.
+
+An example is a row of text, usually two stretches of it: some words are hidden, and the second stretch follows the
+first or comes from another document. The loss is the cross-entropy of the hidden words plus that of "does it follow?".
+The metrics are the share of hidden words that are guessed, beside what guessing without a model achieves, and the share
+of pairs that are told rightly. What a user holds afterwards is a `Filler`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.config import from_dict, to_dict
+from regard.data.batches import BatchPlan
+from regard.data.corpus import Ids
+from regard.data.documents import Documents
+from regard.data.masking import Masked, Rates, Vocabulary, mask_rows, row_keys
+from regard.data.sentence_pairs import ALONE, ELSEWHERE, Rows, Table, plan_rows, write_rows
+from regard.errors import UsageError
+from regard.metrics.guessing import COUNTED, Guesser
+from regard.metrics.score import Score
+from regard.models.bert import BertForPretraining, MaskedWordHead
+from regard.models.bert_settings import BertConfig, HeadConfig
+from regard.nn.loss import linear_cross_entropy
+from regard.nn.packed import count_weights
+from regard.nn.positions import sinusoids
+from regard.nn.taps import Trace, capture
+from regard.tasks.embed import Embedder
+from regard.tasks.settings import EmbedConfig, FillConfig
+from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
+from regard.text.tokenizer import Tokenizer
+
+NAME = "fill"
+VALIDATION_SEED = 1_000_003  # held-out rows are cut and masked alike in every run
+READ_TOGETHER = 1 << 13  # padded tokens of held-out text in one pass
+SCORED = 1 << 15  # held-out tokens that the loss along the way is measured on
+SAMPLES = 6  # held-out sentences for the report
+WAVE = 0.03  # of fresh positions: about as large as fresh pieces
+TOP = 5  # likeliest words that are named
+NEARLY = re.compile(r"<mask>|\[\s*mask\s*\]|\{mask\}|\(mask\)|\[blank\]|_{2,}", re.IGNORECASE)  # meant for a mask
+
+
+class FillTask:
+    """Training and validation text with a model that learns to fill gaps in it."""
+
+    name = NAME
+    sample_names = SampleNames("Text with a gap", "What stood there", "The likeliest words", compared=False)
+
+    def __init__(
+        self,
+        *,
+        model: BertForPretraining,
+        tokenizer: Tokenizer,
+        train: Documents,
+        validation: Documents,
+        config: FillConfig,
+        data: Sequence[CardData] = (),
+    ) -> None:
+        self.model, self.tokenizer, self.config, self.data = model, tokenizer, config, data
+        self.summary = Filler.summary
+        self.train, self.validation = train, validation
+        self.vocabulary = Vocabulary.of(tokenizer)
+        self.window = config.window or model.config.context
+        if self.window > model.config.context:
+            raise UsageError(
+                f"window {self.window} is more than the model sees at once: {model.config.context} tokens."
+            )
+        self.seed = 0
+        self.epoch = 0
+        self.rows = Rows.empty()
+        self.rates = Rates()
+        self._counting = threading.Lock()
+        # A pair that is not a true one needs another document.
+        pairs = model.follows is not None and len(validation) > 1
+        self.held = plan_rows(validation, window=self.window, seed=VALIDATION_SEED, epoch=0, pairs=pairs)
+
+    def examples(self) -> str:
+        """How many tokens there are, and a checksum of their beginning and end."""
+        ids = self.train.ids
+        digest = hashlib.sha256(ids[: 1 << 20].tobytes() + ids[-(1 << 20) :].tobytes())
+        return f"{len(ids):,} tokens in {len(self.train):,} documents, checksum {digest.hexdigest()[:12]}"
+
+    def batches(self, plan: BatchPlan, epoch: int) -> Sequence[Sequence[int]]:
+        """The rows of an epoch; `loss` speaks of these until other batches are asked for."""
+        pairs = self.model.follows is not None
+        self.rows = plan_rows(self.train, window=self.window, seed=plan.seed, epoch=epoch, pairs=pairs)
+        self.seed, self.epoch = plan.seed, epoch
+        return plan.batches(self.rows.lengths, epoch)  # type: ignore[arg-type]
+
+    def size(self, index: int) -> tuple[int, int]:
+        length = int(self.rows.first[index, 1] - self.rows.first[index, 0])
+        return length + int(self.rows.second[index, 1] - self.rows.second[index, 0]), 0
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        numbers = np.asarray(indices, dtype=np.int64)
+        table, masked = self._masked(self.train, self.rows, numbers, seed=self.seed, epoch=self.epoch)
+        with self._counting:
+            self.rates.add(Rates.count(table.ids, masked, self.vocabulary, table.follows))
+        found = self._read(table, masked.ids)
+        places = torch.from_numpy(np.flatnonzero(masked.chosen)).to(found.hidden.device)
+        words = self._word_loss(found, places)
+        sentences = self._sentence_loss(found)
+        return Loss(words if sentences is None else words + sentences, words.detach(), max(1, len(places)))
+
+    def _masked(
+        self, documents: Documents, rows: Rows, numbers: npt.NDArray[np.int64], *, seed: int, epoch: int
+    ) -> tuple[Table, Masked]:
+        """Rows as they are, and as the model reads them."""
+        tokenizer = self.tokenizer
+        table = write_rows(
+            documents.ids,
+            rows[numbers],
+            start_id=tokenizer.start_id,
+            end_id=tokenizer.end_id,
+            pad_id=tokenizer.pad_id,
+        )
+        keys = row_keys(numbers, seed=seed, epoch=epoch)
+        return table, mask_rows(table.ids, keys, self.vocabulary, whole_words=self.config.whole_words)
+
+    def _read(self, table: Table, ids: npt.NDArray[np.int64]) -> _Reading:
+        device = self.model.bert.embedding.weight.device
+        put = [torch.from_numpy(array).to(device) for array in (ids, table.segments, table.lengths, table.ids)]
+        width = ids.shape[1]
+        # Rows of equal length need no mask, and the fused kernel likes that.
+        lengths = put[2] if int(table.lengths.min()) < width else None
+        return _Reading(self.model.bert(put[0], lengths, put[1]), put[3].flatten(), table.follows)
+
+    def _word_loss(self, found: _Reading, places: Tensor) -> Tensor:
+        """The cross-entropy at the hidden words: logits of the others are never computed."""
+        hidden = found.hidden.flatten(0, 1)[places]
+        if not len(places):
+            return found.hidden.sum() * 0
+        head = _word_head(self.model)
+        table = self.model.bert.embedding.weight
+        return linear_cross_entropy(head.transform(hidden), table, found.targets[places], bias=head.bias)[0]
+
+    def _sentence_loss(self, found: _Reading) -> Tensor | None:
+        asked = np.flatnonzero(found.follows != ALONE)
+        if self.model.follows is None or not len(asked):
+            return None
+        return F.cross_entropy(*self._sentences(found, asked))
+
+    def _sentences(self, found: _Reading, asked: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Logits of "it follows" and "it does not" for the rows `asked`, and which of the two is right."""
+        assert self.model.follows is not None
+        rows = found.hidden[:, :1][torch.from_numpy(asked).to(found.hidden.device)]  # [CLS] alone is pooled
+        logits: Tensor = self.model.follows(self.model.bert.pool(rows))
+        right = torch.from_numpy((found.follows[asked] == ELSEWHERE).astype(np.int64)).to(rows.device)
+        return logits, right
+
+    # Held-out text ------------------------------------------------------------------------------------------
+
+    def _held_out(self, most: int | None = None) -> Iterator[tuple[Table, Masked, _Reading]]:
+        """Held-out rows as the model reads them, some at a time, from short to long."""
+        rows = len(self.held)
+        if most is not None:
+            rows = max(1, int(np.searchsorted(np.cumsum(self.held.lengths), most)))
+        lengths = self.held.lengths[:rows]
+        for part in BatchPlan(max_tokens=READ_TOGETHER, shuffle=False).batches(lengths, 0):  # type: ignore[arg-type]
+            table, masked = self._masked(self.validation, self.held, np.array(part), seed=VALIDATION_SEED, epoch=0)
+            yield table, masked, self._read(table, masked.ids)
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        """Mean cross-entropy of the words that were chosen, masked or not, as in training."""
+        total, count = 0.0, 0
+        for _, masked, found in self._held_out(SCORED):
+            places = torch.from_numpy(np.flatnonzero(masked.chosen)).to(found.hidden.device)
+            total += self._word_loss(found, places).item() * len(places)
+            count += len(places)
+        return total / max(1, count)
+
+    @property
+    def scored_on(self) -> str:
+        """What the scores of `evaluate` are measured on."""
+        return f"validation, {len(self.validation.ids):,} tokens"
+
+    @torch.no_grad()
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        words, losses, befores, guesses, told = [], [], [], [], []
+        for table, masked, found in self._held_out():
+            at = np.flatnonzero(masked.hidden)
+            places = torch.from_numpy(at).to(found.hidden.device)
+            for some in torch.split(places, 1 << 12):  # logits of a whole batch would take much memory
+                logits = _word_head(self.model)(found.hidden.flatten(0, 1)[some], self.model.bert.embedding.weight)
+                losses.append(F.cross_entropy(logits, found.targets[some], reduction="none").double().cpu().numpy())
+                guesses.append(logits.argmax(dim=-1).cpu().numpy())
+            words.append(table.ids.ravel()[at])
+            befores.append(table.ids.ravel()[at - 1])  # [CLS] stands before all, so there is one
+            asked = np.flatnonzero(found.follows != ALONE)
+            if self.model.follows is not None and len(asked):
+                logits, right = self._sentences(found, asked)
+                told.append((logits.argmax(dim=-1) == right).cpu().numpy())
+        scores = self._word_scores(*(np.concatenate(part) for part in (words, losses, befores, guesses)))
+        if told:
+            rightly = np.concatenate(told)
+            share = 100 * float(rightly.mean())
+            scores.append(Score("next sentence", share, f"accuracy in %, {len(rightly):,} pairs; guessing: 50"))
+        if self.rates.tokens:
+            chosen = 100 * self.rates.chosen / self.rates.tokens
+            scores.append(Score("chosen words", chosen, f"in %, measured in training: {self.rates}"))
+        return scores, self._samples()
+
+    def _word_scores(self, words: Any, losses: Any, befores: Any, guesses: Any) -> list[Score]:
+        """Of the words that [MASK] hid; what was left to see is not counted."""
+        if not len(words):
+            return []
+        guesser = Guesser.learn(self.train.ids, self.tokenizer.vocab_size)
+        hidden = f"{len(words):,} masked words"
+        return [
+            Score("masked words", 100 * float((guesses == words).mean()), f"accuracy in %, {hidden}"),
+            Score("unigram baseline", guesser.unigram(words), f"always the most frequent word, {hidden}"),
+            Score("bigram baseline", guesser.bigram(befores, words), f"likeliest after the true word before, {hidden}"),
+            Score("perplexity", math.exp(min(float(losses.mean()), 50)), hidden),
+        ]
+
+    def _samples(self) -> list[Sample]:
+        """Held-out sentences with one word hidden, and the likeliest words for it."""
+        filler, documents = self.filler(), self.validation
+        name = filler.mask
+        samples = []
+        for number in np.linspace(0, documents.num_sentences - 1, SAMPLES).astype(int).tolist():
+            ids = documents.ids[documents.sentences[number] : documents.sentences[number + 1]].tolist()
+            possible = [place for place, id_ in enumerate(ids) if self.vocabulary.is_ordinary[id_]]
+            if not possible:
+                continue
+            place = possible[len(possible) // 2]
+            [before, word, after] = [
+                self.tokenizer.decode(part) for part in (ids[:place], [ids[place]], ids[place + 1 :])
+            ]
+            text = f"{before} {name} {after}".strip()
+            [best] = filler.fill(text).masks
+            samples.append(Sample(text, word, ", ".join(f"{one.word} {one.probability:.0%}" for one in best)))
+        return samples
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        """The attention over the first sample."""
+        return [(sample.source[:80], self.filler().trace(sample.source)) for sample in samples[:1]]
+
+    def filler(self) -> Filler:
+        return Filler(self.model, self.tokenizer)
+
+    def result(self) -> Filler:
+        return self.filler()
+
+    def contents(self) -> FolderContents:
+        return self.filler().contents()
+
+    def describe(self) -> str:
+        config, train = self.model.config, self.train
+        return (
+            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {config.layers} layers, width {config.width}, "
+            f"context {config.context}, {self.tokenizer.vocab_size:,} pieces; data: {train.words:,} words, "
+            f"{len(train.ids):,} pieces in {train.num_sentences:,} sentences of {len(train):,} documents for training, "
+            f"{len(self.validation.ids):,} pieces for validation"
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {**to_dict(self.model.config), **to_dict(self.config)}
+
+    def answering(self) -> dict[str, Any]:
+        return {}
+
+    def usage(self, folder: Path) -> Usage:
+        return self.filler().usage(folder)
+
+
+class _Reading(NamedTuple):
+    """What a model made of rows, and what it has to guess."""
+
+    hidden: Tensor  # (B, T, D)
+    targets: Tensor  # (B · T,) the ids as they were
+    follows: npt.NDArray[np.int64]  # (B,)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A word for a gap."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with gaps, and the likeliest words for each of them, the likeliest first."""
+
+    text: str
+    masks: tuple[tuple[Guess, ...], ...]
+    best: str  # the text with the likeliest word in every gap
+    is_cut: bool = False  # whether the text was too long, so that only what stands near a gap was read
+
+    def __str__(self) -> str:
+        return self.best
+
+
+class Filler(Embedder):
+    """Takes text with gaps, says what could stand there; embeds texts, too. Does not train."""
+
+    task = NAME
+    summary = "A BERT encoder that guesses words which are missing in a text."
+    model: BertForPretraining
+
+    def __init__(self, model: BertForPretraining, tokenizer: Tokenizer, *, config: EmbedConfig | None = None) -> None:
+        _word_head(model)
+        head = HeadConfig(kind="words" if model.follows is None else "words-follows")
+        super().__init__(model, tokenizer, head=head, config=config)
+
+    @property
+    def mask(self) -> str:
+        """What stands for a missing word in a text."""
+        return self.tokenizer.symbols.mask or "[MASK]"
+
+    def __call__(self, text: str, *, top: int = TOP) -> Filled:  # type: ignore[override]
+        """What it is made for: the same as `fill`."""
+        return self.fill(text, top=top)
+
+    def fill(self, text: str, *, top: int = TOP) -> Filled:
+        """The `top` likeliest words for every [MASK] of a text; each is guessed as if alone."""
+        if top < 1:
+            raise UsageError(f"the number of words must be at least 1, not {top}.")
+        parts = self._parts(text)
+        found, is_cut = self._probabilities(parts)
+        masks = []
+        for row in found:
+            best = row.topk(min(top, len(row)))
+            words = self.tokenizer.tokens(best.indices.tolist())
+            masks.append(tuple(Guess(word, p) for word, p in zip(words, best.values.tolist(), strict=True)))
+        return Filled(text, tuple(masks), self._put_in(parts, [row.argmax().item() for row in found]), is_cut)
+
+    def probabilities(self, text: str) -> npt.NDArray[np.float32]:
+        """For every [MASK] the probability of every piece of the vocabulary: (masks, N), each row sums to 1."""
+        found, _ = self._probabilities(self._parts(text))
+        return found.cpu().numpy()
+
+    def _parts(self, text: str) -> list[list[int]]:
+        """The ids of what stands before, between and after the gaps."""
+        if not isinstance(text, str):
+            raise UsageError(f"a text with a gap must be a str, not {type(text).__name__}.")
+        parts = text.split(self.mask)
+        if len(parts) == 1:
+            meant = NEARLY.search(text)
+            advice = (
+                f"write {self.mask} where it says {meant.group()}"
+                if meant
+                else f'put it where a word is missing, as in "The cat {self.mask} on the mat."'
+            )
+            raise UsageError(f"there is no {self.mask} in the text: {advice}.")
+        return self.tokenizer.encode_batch(parts)
+
+    def _row(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """The text as one row of ids without the symbols around it, and where its gaps are."""
+        ids, gaps = list(parts[0]), []
+        for part in parts[1:]:
+            gaps.append(len(ids))
+            ids += [self.tokenizer.mask_id, *part]
+        return ids, gaps
+
+    @torch.no_grad()
+    def _probabilities(self, parts: Sequence[Sequence[int]]) -> tuple[Tensor, bool]:
+        """(gaps, N), and whether the text had to be cut: then each gap is read with what is around it."""
+        ids, gaps = self._row(parts)
+        room = self.bert.config.context - 2
+        is_cut = len(ids) > room
+        found = []
+        for row, places in self._stretches(ids, gaps, room):
+            hidden = self.bert(torch.tensor([row], device=self._device))[0]
+            logits = _word_head(self.model)(hidden[places], self.bert.embedding.weight)
+            found.append(logits[:, : self.tokenizer.vocab_size].softmax(dim=-1))
+        return torch.cat(found), is_cut
+
+    def _stretches(self, ids: list[int], gaps: list[int], room: int) -> Iterator[tuple[list[int], list[int]]]:
+        """Rows as the model reads them, each with the places of its gaps."""
+        start, end = self.tokenizer.start_id, self.tokenizer.end_id
+        if len(ids) <= room:
+            yield [start, *ids, end], [gap + 1 for gap in gaps]
+            return
+        for gap in gaps:
+            first = min(max(0, gap - room // 2), len(ids) - room)
+            yield [start, *ids[first : first + room], end], [gap - first + 1]
+
+    def _put_in(self, parts: Sequence[Sequence[int]], words: Sequence[int | float]) -> str:
+        ids, gaps = self._row(parts)
+        for gap, word in zip(gaps, words, strict=True):
+            ids[gap] = int(word)
+        return self.tokenizer.decode(ids)
+
+    @torch.no_grad()
+    def follows(self, first: str, second: str) -> float:
+        """How likely the second text follows the first, from 0 to 1."""
+        if self.model.follows is None:
+            raise UsageError("this model never learned which text follows another: it was trained on words alone.")
+        a, b = self.tokenizer.encode_batch([first, second])
+        while len(a) + len(b) > self.bert.config.context - 3:  # the longer side is cut first
+            (a if len(a) > len(b) else b).pop()
+        end = self.tokenizer.end_id
+        row = [self.tokenizer.start_id, *a, end, *b, end]
+        device = self._device
+        segments = torch.tensor([[0] * (len(a) + 2) + [1] * (len(b) + 1)], device=device)
+        hidden = self.bert(torch.tensor([row], device=device), None, segments)
+        return float(self.model.follows(self.bert.pool(hidden)).softmax(dim=-1)[0, 0])
+
+    def trace(self, text: str, *, grad: bool = False) -> Trace:
+        """All attention over a text, with gaps or without; of a long one, over what is near its first gap."""
+        ids, gaps = self._row(self.tokenizer.encode_batch(text.split(self.mask)))
+        row, _ = next(self._stretches(ids, gaps or [0], self.bert.config.context - 2))
+        tokens = {"encoder": [self.tokenizer.tokens(row)]}
+        with torch.set_grad_enabled(grad), capture(self.bert, tokens=tokens, grad=grad) as trace:
+            self.bert(torch.tensor([row], device=self._device))
+        return trace
+
+    def usage(self, folder: Path) -> Usage:
+        return Usage(
+            command=f'regard fill {folder} "The cat {self.mask} on the mat."',
+            python=(
+                f'import regard\n\nfiller = regard.load("{folder.as_posix()}")\n'
+                f'filler.fill("The cat {self.mask} on the mat.").masks'
+            ),
+            pipeline="fill-mask",
+        )
+
+
+def _word_head(model: BertForPretraining) -> MaskedWordHead:
+    if model.words is None:
+        raise UsageError(
+            "this BERT has no head for masked words, so it cannot fill gaps. Train one with `regard train fill`."
+        )
+    return model.words
+
+
+def fresh_bert(
+    tokenizer: Tokenizer, settings: dict[str, Any], *, next_sentence: bool, seed: int, ids: Ids | None = None
+) -> BertForPretraining:
+    """A fresh model that fits the tokenizer; the same seed gives the same weights.
+
+    It need not learn what is known: how frequent each piece is in a text, if its `ids` are given, and what positions
+    are. They begin as waves, in which a step to the next word is the same turn everywhere; from random vectors each
+    position would have to find its neighbours for itself.
+    """
+    config = from_dict(BertConfig, {**settings, "vocab_size": tokenizer.vocab_size})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertForPretraining(config, follows=next_sentence)
+    with torch.no_grad():
+        if config.width % 2 == 0:
+            model.bert.embedding.positions.weight.copy_(WAVE * sinusoids(config.context, config.width))
+        if ids is not None:
+            counts = np.bincount(ids[:COUNTED], minlength=config.vocab_size)
+            frequencies = torch.from_numpy(np.log(counts + 1))
+            _word_head(model).bias.copy_(frequencies - frequencies.mean())
+    return model
