@@ -82,7 +82,7 @@ def pack(weight: Tensor, precision: Precision) -> Packed:
     pack_rows = _PACKERS.get(precision)
     if pack_rows is None:
         raise UsageError(f"precision must be int8 or int4 to pack by, not {precision!r}.")
-    pieces = [pack_rows(piece) for piece in weight.split(max(1, AT_ONCE // columns))]
+    pieces = [pack_rows(piece) for piece in torch.split(weight, max(1, AT_ONCE // columns))]
     codes, scales = (torch.cat(parts) for parts in zip(*pieces, strict=True))
     return Packed(codes, scales, (rows, columns), precision)
 
