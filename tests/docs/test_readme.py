@@ -69,7 +69,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main([*training, *flags(SMALL)]) == 0
     assert main(["export", str(mine), "--out", str(place / "folder")]) == 0
     text = "".join(f"{s.source}\n" for s in sentences("train", count=900))
-    for name in ("book.txt", "more.txt", "file.txt"):
+    for name in ("book.txt", "more.txt", "file.txt", "texts.txt"):
         (place / name).write_text(text, encoding="utf-8")
     book = ["train", "generate", str(place / "book.txt"), "--out", str(place / "runs" / "book")]
     assert main([*book, *flags(SMALL), "--context", "32"]) == 0

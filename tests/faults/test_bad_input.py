@@ -258,7 +258,7 @@ def test_a_config_edited_by_hand(regard: Regard, run: Path) -> None:
         ({name: value for name, value in config.items() if name != "model"}, "'model' is missing"),
         ({**config, "model": 7}, "of the wrong type"),
         ({**config, "search": {"beems": 5}}, "Did you mean 'beams'?"),
-        ({"model_type": "bert"}, "'bert'"),
+        ({"model_type": "t5"}, "'t5'"),
         ([], "JSON object"),
     ]
     for value, hint in cases:
