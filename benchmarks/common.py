@@ -1,9 +1,12 @@
-"""What the benchmarks share: their data."""
+"""What the benchmarks share: their data, and tools that take turns."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +44,33 @@ def multi30k_pairs(asked: Path | None, target: str = "de") -> tuple[Sequence[Pai
         read_pairs([folder / f"{split}.en.gz", folder / f"{split}.{target}.gz"]).pairs for split in ("train", "val")
     )
     return train, validation
+
+
+class Tool:
+    """A tool in a process of its own, as its users run it: threads that wait busily disturb nobody else."""
+
+    def __init__(self, make: Callable[..., Callable[..., Any]], *args: Any) -> None:
+        """`make(*args)` is called over there, and gives what `run` calls."""
+        self._pipe, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=_serve, args=(theirs, make, *args), daemon=True
+        )
+        self._process.start()
+
+    def run(self, *asked: Any) -> tuple[Any, float]:
+        """What the tool gives, and how many seconds it took."""
+        self._pipe.send(asked)
+        return self._pipe.recv()  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._pipe.send(None)
+        self._process.join()
+
+
+def _serve(pipe: Connection, make: Callable[..., Callable[..., Any]], *args: Any) -> None:
+    run = make(*args)
+    while (asked := pipe.recv()) is not None:
+        start = time.perf_counter()
+        found = run(*asked)
+        pipe.send((found, time.perf_counter() - start))
+        time.sleep(0.3)  # until what spins has gone to sleep

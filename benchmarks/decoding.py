@@ -25,12 +25,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from common import Tool
 
 NEW = 64
 SIZE = 50_257
@@ -213,33 +214,8 @@ TOOLS: dict[str, Callable[[Path], Run]] = {
 MODULES = {"regard": "regard", "transformers": "transformers", "CTranslate2": "ctranslate2", "llama.cpp": "llama_cpp"}
 
 
-class Tool:
-    """A tool in a process of its own, as its users run it: threads that wait busily disturb nobody else."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self._pipe, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=_serve, args=(name, folder, theirs), daemon=True
-        )
-        self._process.start()
-
-    def run(self, prompt: list[int], count: int) -> tuple[list[int], float]:
-        """The new tokens, and how many seconds they took."""
-        self._pipe.send((prompt, count))
-        return self._pipe.recv()  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        self._pipe.send(None)
-        self._process.join()
-
-
-def _serve(name: str, folder: Path, pipe: Connection) -> None:
-    run = TOOLS[name](folder)
-    while (asked := pipe.recv()) is not None:
-        start = time.perf_counter()
-        found = run(*asked)
-        pipe.send((found, time.perf_counter() - start))
-        time.sleep(0.3)  # until what spins has gone to sleep
+def make_run(name: str, folder: Path) -> Run:
+    return TOOLS[name](folder)
 
 
 PAIRS = (
@@ -253,7 +229,7 @@ PAIRS = (
 
 def compare(folder: Path, context: int, rounds: int) -> None:
     prompt = random_prompt(context)
-    tools = {name: Tool(name, folder) for name in TOOLS if importlib.util.find_spec(MODULES[name.split()[0]])}
+    tools = {name: Tool(make_run, name, folder) for name in TOOLS if importlib.util.find_spec(MODULES[name.split()[0]])}
     texts = {name: tool.run(prompt, NEW + 1)[0] for name, tool in tools.items()}
     for name, text in texts.items():
         same = sum(a == b for a, b in zip(text, texts["regard fp32"], strict=False))
@@ -287,7 +263,7 @@ def compare_contexts(folder: Path, rounds: int) -> None:
     """How much slower a token is after 900 than after 32."""
     long = random_prompt(900)
     for precision in ("fp32", "int8", "int4"):
-        tool = Tool(f"regard {precision}", folder)
+        tool = Tool(make_run, f"regard {precision}", folder)
         tool.run(long, 2)
         ratios = [seconds_of_new(tool, long) / seconds_of_new(tool, long[:32]) for _ in range(rounds)]
         print(f"regard {precision}: a token at 900 takes {statistics.median(ratios):.2f} × that at 32 (mark 1.5)")
@@ -296,9 +272,9 @@ def compare_contexts(folder: Path, rounds: int) -> None:
 
 def compare_prompts(folder: Path, rounds: int) -> None:
     """Reading 500 tokens: the time to the first new one."""
-    prompt, theirs = random_prompt(500), Tool("transformers fp32", folder)
+    prompt, theirs = random_prompt(500), Tool(make_run, "transformers fp32", folder)
     for precision in ("fp32", "int8", "int4"):
-        ours = Tool(f"regard {precision}", folder)
+        ours = Tool(make_run, f"regard {precision}", folder)
         for tool in (ours, theirs):
             tool.run(prompt, 1)
         ratios = [theirs.run(prompt, 1)[1] / ours.run(prompt, 1)[1] for _ in range(rounds)]

@@ -12,6 +12,7 @@ from regard.errors import UsageError, unknown
 if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
+    from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
@@ -66,8 +67,8 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer:
-    """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama …).
+def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder:
+    """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
     faster to write with, since writing is bound by reading the weights.
@@ -78,7 +79,11 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
 
 
 def look(
-    model: Translator | Writer, text: str, *, target: str | Translation | None = None, steps: bool | str = False
+    model: Translator | Writer | Embedder,
+    text: str,
+    *,
+    target: str | Translation | None = None,
+    steps: bool | str = False,
 ) -> View:
     """What a model attends to while it translates `text`, or reads it: a page to show, save or serve.
 
@@ -94,11 +99,11 @@ def look(
             raise UsageError("the steps of an attention are drawn for translators so far.")
         address = None if steps is True else steps
         return steps_view(translation_steps(model, text, target=target, address=address), title=text)
-    from regard.tasks.generate import Writer
+    from regard.tasks.translate import Translator
     from regard.views.attention import attention_view
     from regard.views.traces import most_telling, trace_maps
 
-    if isinstance(model, Writer):
+    if not isinstance(model, Translator):
         maps = trace_maps(model.trace(text))
         return attention_view(maps, title=text, initial=most_telling(maps))
     output = model(text) if target is None else target

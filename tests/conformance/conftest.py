@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
+from regard.models.bert import Bert, BertForPretraining, BertForSequence, BertForSpans, BertForTokens
+from regard.models.bert_settings import BertConfig
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPT2, LLAMA, GPTConfig
 from regard.models.transformer import Transformer
@@ -49,7 +51,8 @@ class Registered:
     """A model and how to ask it."""
 
     name: str
-    build: Callable[[], nn.Module]
+    config: Any
+    build: Callable[[Any], nn.Module]  # from such a config
     # Outputs of each text alone, without its padding. All texts run in one batch, with `padding` more columns.
     run: Callable[[Any, Sequence[Text], int], list[Tensor]]
     # Outputs of one text whose target comes in pieces of these sizes; None for models that do not write.
@@ -113,7 +116,8 @@ def transformer(name: str, **settings: Any) -> Registered:
     config = TransformerConfig(**small | settings)
     return Registered(
         name=name,
-        build=lambda: Transformer(config),
+        config=config,
+        build=Transformer,
         run=run_transformer,
         run_cached=run_transformer_cached if config.has_decoder else None,
         run_compiled=run_transformer_compiled if config.architecture == "encoder-decoder" else None,
@@ -143,14 +147,60 @@ def gpt(name: str, **settings: Any) -> Registered:
     config = GPTConfig(**small | settings)
     return Registered(
         name=name,
-        build=lambda: GPT(config),
+        config=config,
+        build=GPT,
         run=run_gpt,
         run_cached=run_gpt_cached,
         run_compiled=run_gpt_compiled,
     )
 
 
+def of_pretraining(model: BertForPretraining, *inputs: Tensor) -> Tensor:
+    """Both guesses as one row of numbers a token, so that they are compared, and learned from, together."""
+    words, follows = model(*inputs)
+    if follows is None:
+        return words
+    follows = follows[:, None].expand(-1, inputs[0].shape[1], -1)
+    return follows if words is None else torch.cat((words, follows), dim=-1)
+
+
+def of_encoder(model: Bert, *inputs: Tensor) -> Tensor:
+    """What every token is, beside what the text is."""
+    hidden = model(*inputs)
+    if model.pooler is None:
+        return hidden
+    return torch.cat((hidden, model.pool(hidden)[:, None].expand_as(hidden)), dim=-1)
+
+
+def bert(
+    name: str,
+    build: Callable[[BertConfig], nn.Module],
+    out: Callable[..., Tensor] = lambda model, *inputs: model(*inputs),
+    **settings: Any,
+) -> Registered:
+    """A text's source and target are read side by side, as two segments."""
+
+    def run(model: nn.Module, texts: Sequence[Text], padding: int) -> list[Tensor]:
+        ids, lengths = batch([text.source + text.target for text in texts], padding)
+        segments = (torch.arange(ids.shape[1]) >= torch.tensor([len(text.source) for text in texts])[:, None]).long()
+        found = out(model, ids, lengths, segments)
+        whole = found.dim() == 2  # one answer a text
+        return [row if whole else row[:length] for row, length in zip(found, lengths.tolist(), strict=True)]
+
+    small = dict(vocab_size=VOCABULARY, layers=3, width=22, hidden=37, heads=4, head_width=6, context=29)
+    return Registered(name=name, config=BertConfig(**small | settings), build=build, run=run)
+
+
 REGISTERED = [
+    bert("bert", Bert, of_encoder),
+    bert("bert-no-pooler", Bert, of_encoder, pooler=False),
+    bert("bert-pruned", Bert, of_encoder, heads_at={"encoder.1.self": 1}),
+    bert("bert-pretraining", BertForPretraining, of_pretraining),
+    bert("bert-words", lambda config: BertForPretraining(config, follows=False), of_pretraining, pooler=False),
+    bert("bert-follows", lambda config: BertForPretraining(config, words=False), of_pretraining),
+    bert("bert-sequence", lambda config: BertForSequence(config, 3)),
+    bert("bert-tokens", lambda config: BertForTokens(config, 5), pooler=False),
+    bert("bert-spans", BertForSpans, pooler=False),
     gpt("gpt"),
     gpt(
         "gpt-2", **{name: value for name, value in GPT2.items() if name not in ("vocab_size", "context", "head_width")}
@@ -203,7 +253,7 @@ def build(registered: Registered) -> nn.Module:
     """The model with random weights everywhere, since some start at zero and would hide what they do."""
     if registered.name not in _built:
         torch.manual_seed(0)
-        model = registered.build().eval()
+        model = registered.build(registered.config).eval()
         with torch.no_grad():
             for parameter in model.parameters():
                 is_vector = parameter.dim() == 1

@@ -87,7 +87,7 @@ def test_saved_equals_loaded_bit_for_bit(case: Any, texts: Any, tmp_path: Path) 
     read = read_model(folder)
     config = from_dict(type(case.model.config), read.config)
     assert config == case.model.config
-    other = type(case.model)(config).to(next(case.model.parameters()).dtype).eval()
+    other = case.registered.build(config).to(next(case.model.parameters()).dtype).eval()
     load_into(other, read.tensors)
     again = case._replace(model=other)
     assert all(torch.equal(a, b) for a, b in zip(case.run(texts), again.run(texts), strict=True))

@@ -16,7 +16,7 @@ from regard.cli.output import answer, answer_json, note
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Read a folder of Marian, GPT-2, Llama, Qwen3 or NanoChat (safetensors) and write it as one of regard's."""
+    """Read a folder of Marian, BERT, GPT-2, Llama, Qwen3 or NanoChat (safetensors) and write it as one of regard's."""
 
     folder: tyro.conf.Positional[Path]  # the folder to read
     out: Path  # the folder to write
@@ -28,8 +28,8 @@ class Import:
 class Export:
     """Write a model as a folder that `transformers` loads with the same logits.
 
-    A language model, or a translator trained with --recipe paper: `transformers` has no class for that of the default
-    recipe. What stands in the way of a model is named.
+    A BERT, a language model, or a translator trained with --recipe paper: `transformers` has no class for that of the
+    default recipe. What stands in the way of a model is named.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder

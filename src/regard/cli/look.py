@@ -15,6 +15,7 @@ from regard.cli.output import answer, answer_json, check_free, note_if_cut_off
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class Arguments:
     """Draw what a model attends to: heat maps and lines, for every layer and head, on one offline page.
 
-    Of a translator it is the attention of one translation, of a language model that over a text.
+    Of a translator it is the attention of one translation, of a language model or a BERT that over a text.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
@@ -57,7 +58,7 @@ def main(verb: str, arguments: list[str]) -> int:
     if asked.targets + asked.ranks + (asked.steps is not None) > 1:
         raise UsageError("--steps, --targets and --ranks are pages of their own: ask for one at a time.")
     if not isinstance(translator, Translator):
-        return _look_at_writer(translator, asked)
+        return _look_at_reading(translator, asked)
     if asked.targets or asked.ranks:
         raise UsageError("--targets and --ranks are for language models: `regard train generate` makes one.")
     target = _target(translator, asked)
@@ -89,18 +90,22 @@ def _target(translator: Translator, asked: Arguments) -> str | Translation | Non
     return output
 
 
-def _look_at_writer(writer: Writer, asked: Arguments) -> int:
+def _look_at_reading(model: Writer | Embedder, asked: Arguments) -> int:
+    """What a language model or a BERT attends to while it reads."""
     from regard.api import look
+    from regard.tasks.embed import Embedder
     from regard.views.traces import trace_maps
 
     if asked.target is not None or asked.steps is not None:
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
     if asked.targets or asked.ranks:
-        return _learning(writer, asked)
+        if isinstance(model, Embedder):
+            raise UsageError("--targets and --ranks are for language models, and this is a BERT.")
+        return _learning(model, asked)
     if asked.json:
-        answer_json({"text": asked.text, "attention": _weights(trace_maps(writer.trace(asked.text)))})
+        answer_json({"text": asked.text, "attention": _weights(trace_maps(model.trace(asked.text)))})
     else:
-        look(writer, asked.text).save(asked.out)
+        look(model, asked.text).save(asked.out)
         answer(str(asked.out))
     return 0
 

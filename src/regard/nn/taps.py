@@ -277,7 +277,9 @@ def is_watched(model: nn.Module) -> bool:
     return any(not taps.isdisjoint(watcher.addresses) for watcher in _watchers.get())
 
 
-SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_tap": "", "tap": ""}
+# Words of paths that addresses leave out or shorten. What is beside the encoder of a BERT is a small head, and
+# `encoder.3.self` is the same place with every head.
+SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_tap": "", "tap": "", "bert": ""}
 
 
 def addresses_of(model: nn.Module) -> dict[nn.Module, str]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.checkpoint.adapters import BASE, BaseReference, base_tensors
 from regard.checkpoint.atomic import locate
 from regard.checkpoint.card import Card, model_card
+from regard.checkpoint.convert.bert import CLASSES, ForeignBert, is_bert, read_bert, write_bert
 from regard.checkpoint.convert.decoders import FORMATS, ForeignWriter, is_decoder, read_decoder, write_decoder
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
 from regard.checkpoint.folder import (
@@ -31,6 +32,8 @@ from regard.checkpoint.folder import (
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError, unknown
 from regard.generation.settings import SamplingConfig, SearchConfig
+from regard.models.bert import make_bert
+from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
 from regard.models.transformer import Transformer
@@ -38,8 +41,10 @@ from regard.models.transformer_settings import TransformerConfig
 from regard.nn.lora import add_adapters, merge
 from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
-from regard.tasks import generate, translate
+from regard.tasks import embed, generate, translate
+from regard.tasks.embed import Embedder
 from regard.tasks.generate import Writer
+from regard.tasks.settings import EmbedConfig
 from regard.tasks.translate import (
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
@@ -51,10 +56,13 @@ from regard.tasks.translate import (
 from regard.text.tokenizer import Symbols, Tokenizer
 
 LORA = "lora"  # what config.json calls the settings of an adapter
-FOREIGN = ("marian", *FORMATS)
+FOREIGN = ("marian", "bert", *FORMATS)
+OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()))
+
+AnyModel = Translator | Writer | Embedder
 
 
-def load_folder(path: Path, precision: Precision = "fp32") -> Translator | Writer:
+def load_folder(path: Path, precision: Precision = "fp32") -> AnyModel:
     """The object that answers text, from a folder of regard's or of another tool, its matrices in so many bits."""
     if precision not in PRECISIONS:
         raise unknown("precision", str(precision), PRECISIONS)
@@ -63,14 +71,18 @@ def load_folder(path: Path, precision: Precision = "fp32") -> Translator | Write
     return found
 
 
-def _load_folder(path: Path) -> Translator | Writer:
+def _load_folder(path: Path) -> AnyModel:
     config = read_config(path)
     if is_marian(config):
         return from_foreign(read_marian(path))
     if is_decoder(config):
         return writer_from_foreign(read_decoder(path))
+    if is_bert(config):
+        return embedder_from_foreign(read_bert(path))
     task = _task_of(path, config)
-    return _load_translator(path) if task == translate.NAME else _load_writer(path)
+    if task == translate.NAME:
+        return _load_translator(path)
+    return _load_writer(path) if task == generate.NAME else _load_embedder(path)
 
 
 def load_translator(path: Path, precision: Precision = "fp32") -> Translator:
@@ -78,8 +90,7 @@ def load_translator(path: Path, precision: Precision = "fp32") -> Translator:
     found = load_folder(path, precision)
     if not isinstance(found, Translator):
         raise UsageError(
-            f"{path} holds a language model, which goes on with a text and knows no second language: use "
-            f"`regard generate`, or train a translator with `regard train translate`."
+            f"{path} holds {_what(found)}: use {_verb(found)}, or train a translator with `regard train translate`."
         )
     return found
 
@@ -89,10 +100,31 @@ def load_writer(path: Path, precision: Precision = "fp32") -> Writer:
     found = load_folder(path, precision)
     if not isinstance(found, Writer):
         raise UsageError(
-            f"{path} holds a translator, whose decoder writes only what an encoder has read in another language: use "
-            f"`regard translate`. To go on with a text it takes a decoder alone: `regard train generate`."
+            f"{path} holds {_what(found)}: use {_verb(found)}. To go on with a text it takes a decoder alone: "
+            f"`regard train generate`."
         )
     return found
+
+
+def load_embedder(path: Path, precision: Precision = "fp32") -> Embedder:
+    """A folder that must hold a BERT, with whatever head."""
+    found = load_folder(path, precision)
+    if not isinstance(found, Embedder):
+        raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}. Texts are embedded by a BERT.")
+    return found
+
+
+def _what(found: AnyModel) -> str:
+    """What a folder holds, for somebody who wanted something else."""
+    if isinstance(found, Writer):
+        return "a language model, which goes on with a text and knows no second language"
+    if isinstance(found, Translator):
+        return "a translator, whose decoder writes only what an encoder has read in another language"
+    return "a BERT, which is an encoder: it reads a text as a whole, from both sides, and cannot write one word by word"
+
+
+def _verb(found: AnyModel) -> str:
+    return f"`regard {'embed' if isinstance(found, Embedder) else found.task}`"
 
 
 def _load_writer(path: Path) -> Writer:
@@ -109,6 +141,20 @@ def _load_writer(path: Path) -> Writer:
         load_into(model, folder.tensors)
     tokenizer.fits(shape.vocab_size)
     return Writer(model, tokenizer.with_symbols(symbols), sampling=sampling)
+
+
+def _load_embedder(path: Path) -> Embedder:
+    folder, tokenizer = steadily(path, lambda path: (read_model(path), _read_tokenizer(path)))
+    with _usable(path):
+        shape = from_dict(BertConfig, folder.config["model"])
+        head = from_dict(HeadConfig, folder.config.get("head", {}))
+        config = from_dict(EmbedConfig, folder.config.get("embedding", {}))
+        symbols = from_dict(Symbols, folder.config.get("symbols", to_dict(tokenizer.symbols)))
+    with torch.device("meta"):
+        model = make_bert(shape, head)
+    load_into(model, folder.tensors)
+    tokenizer.fits(shape.vocab_size)
+    return Embedder(model, tokenizer.with_symbols(symbols), head=head, config=config)
 
 
 def load_adapted(model: nn.Module, folder: ModelFolder, *, read_base: Callable[[Path], Mapping[str, Tensor]]) -> None:
@@ -167,13 +213,16 @@ def read_tokenizers(path: Path, config: Mapping[str, Any]) -> Vocabularies:
     if is_decoder(config):
         tokenizer = read_decoder(path).tokenizer
         return Vocabularies(tokenizer, tokenizer)
-    if _task_of(path, config) == generate.NAME:
+    if is_bert(config):
+        tokenizer = read_bert(path).tokenizer
+        return Vocabularies(tokenizer, tokenizer)
+    if _task_of(path, config) != translate.NAME:
         tokenizer = steadily(path, _read_tokenizer)
         return Vocabularies(tokenizer, tokenizer)
     return steadily(path, read_vocabularies)
 
 
-def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator | Writer:
+def import_folder(path: Path, out: Path, *, force: bool = False) -> AnyModel:
     """Read a foreign folder and write it as one of regard's."""
     _check_apart(path, out, "an import")
     kind = read_config(path).get("model_type")
@@ -186,10 +235,12 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> Translator |
     return found
 
 
-def _card(model: Translator | Writer, folder: Path, *, origin: str) -> Card:
+def _card(model: AnyModel, folder: Path, *, origin: str) -> Card:
     """The card of a model that came from elsewhere."""
     usage = model.usage(folder)
-    answering = model.search if isinstance(model, Translator) else model.sampling
+    answering: Any = model.search if isinstance(model, Translator) else None
+    answering = model.sampling if isinstance(model, Writer) else answering
+    answering = model.config if isinstance(model, Embedder) else answering
     return Card(
         title=folder.name,
         summary=f"{model.summary} {origin}, which tells what it was trained on.",
@@ -217,6 +268,8 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
             force=force,
         )
         return [f"{name} for transformers"]
+    if isinstance(translator, Embedder):
+        return _export_bert(translator, out, origin=f"Written from the folder {path.name}", force=force)
     search = translator.search
     notes = write_marian(
         out,
@@ -234,6 +287,32 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
         force=force,
     )
     return ["MarianMTModel for transformers", *notes]
+
+
+def _export_bert(embedder: Embedder, out: Path, *, origin: str, force: bool) -> Sequence[str]:
+    name = write_bert(
+        out,
+        config=embedder.model.config,
+        head=embedder.head,
+        tensors=own_tensors(embedder.model),
+        tokenizer=embedder.tokenizer,
+        card=model_card(_card(embedder, out, origin=origin)),
+        max_tokens=embedder.config.max_tokens,
+        force=force,
+    )
+    notes = []
+    if name == CLASSES["none"] and not embedder.bert.config.pooler:
+        notes.append("this encoder has no pooler; transformers makes one up, whose output means nothing.")
+    if embedder.config.pooling != "mean":
+        notes.append(f"sentence-transformers takes the mean of such a folder, not {embedder.config.pooling}.")
+    return [f"{name} for transformers", *notes]
+
+
+def embedder_from_foreign(foreign: ForeignBert) -> Embedder:
+    with torch.device("meta"):
+        model = make_bert(foreign.config, foreign.head)
+    load_into(model, foreign.tensors)
+    return Embedder(model, foreign.tokenizer, head=foreign.head, config=EmbedConfig(**foreign.embedding))
 
 
 def writer_from_foreign(foreign: ForeignWriter) -> Writer:
@@ -284,7 +363,7 @@ def _usable(path: Path) -> Iterator[None]:
 def _task_of(path: Path, config: Mapping[str, Any]) -> str:
     ours = config.get("regard")
     task = ours.get("task") if isinstance(ours, dict) else None
-    if task not in (translate.NAME, generate.NAME):
+    if task not in OWN_TASKS:
         kind = config.get("model_type", "unknown")
         known = ", ".join(FOREIGN)
         raise FolderError(f"{path} holds a model of type {kind!r}; regard reads its own folders and those of {known}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.errors import UsageError
+from regard.errors import UsageError, unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +35,18 @@ class GenerateConfig:
             raise UsageError(f"window must be at least 1, not {self.window}.")
         if not 0 < self.validation_share < 1:
             raise UsageError(f"validation_share must lie between 0 and 1, as 0.1 does, not {self.validation_share}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedConfig:
+    pooling: Literal["mean", "cls", "max"] = "mean"  # how the tokens' vectors become the text's: mean, first, largest
+    normalise: bool = True  # scale vectors to length 1, so that a product of two is the cosine between them
+    max_tokens: int | None = None  # how many tokens of a text are read; as many as the model can if not set
+
+    def __post_init__(self) -> None:
+        if self.pooling not in ("mean", "cls", "max"):
+            raise unknown("pooling", str(self.pooling), ("mean", "cls", "max"))
+        if self.max_tokens is not None and self.max_tokens < 3:
+            raise UsageError(
+                f"max_tokens must be at least 3, for a token between [CLS] and [SEP], not {self.max_tokens}."
+            )

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import FolderError, UsageError
 
@@ -310,6 +310,21 @@ class Tokenizer:
         usual = {name for names in _USUAL_NAMES.values() for name in names}
         known = backend.get_vocab()
         special = sorted((name for name in usual if name in known), key=known.__getitem__)
+        backend.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in special])
+        return cls(backend, symbols if symbols is not None else _recognise_symbols(backend))
+
+    @classmethod
+    def from_vocabulary(cls, path: Path | str, *, lowercase: bool, symbols: Symbols | None = None) -> Tokenizer:
+        """Read the `vocab.txt` of a WordPiece, one piece a line, as BERT was first published."""
+        vocabulary = {piece: number for number, piece in enumerate(_read_text(Path(path)).splitlines())}
+        unknown = next((name for name in _USUAL_NAMES["unknown"] if name in vocabulary), None)
+        if unknown is None:
+            raise FolderError(f"{path} is damaged or not of a WordPiece: it has no symbol for what is unknown.")
+        backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
+        backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece()
+        special = [piece for piece in vocabulary if piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
         backend.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in special])
         return cls(backend, symbols if symbols is not None else _recognise_symbols(backend))
 

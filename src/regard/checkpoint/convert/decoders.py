@@ -6,7 +6,6 @@ how text is drawn. Weights are safetensors, whole or sharded; a tokenizer is `to
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,24 @@ from typing import Any
 from torch import Tensor
 
 from regard.checkpoint.convert import gpt2, llama, nanochat
+from regard.checkpoint.convert.files import (
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    has,
+    json_text,
+    read_json,
+    symbol,
+    token_of,
+    tokenizer_config,
+)
 from regard.checkpoint.convert.settings import Refusals, Requirement, no_class_for, refuse_export
 from regard.checkpoint.folder import CONFIG, ModelFolder, read_model, write_model
 from regard.errors import FolderError
 from regard.models.gpt_settings import GPTConfig
 from regard.text.tokenizer import Symbols, Tokenizer
 
-TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
-TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
+VOCABULARY, MERGES = "vocab.json", "merges.txt"
+GENERATION_CONFIG = "generation_config.json"
 
 
 @dataclass(frozen=True)
@@ -132,8 +141,8 @@ def write_decoder(
     generation = {"bos_token_id": end, "eos_token_id": end, "pad_token_id": tokenizer.pad_id, "do_sample": not greedy}
     texts = {
         TOKENIZER: tokenizer.to_json(),
-        TOKENIZER_CONFIG: _json(_tokenizer_config(config, tokenizer)),
-        GENERATION_CONFIG: _json({**generation, **drawn}),
+        TOKENIZER_CONFIG: json_text(_tokenizer_config(config, tokenizer)),
+        GENERATION_CONFIG: json_text({**generation, **drawn}),
         "README.md": card,
     }
     write_model(path, config=settings, tensors=form.theirs_of(tensors, config), texts=texts, force=force)
@@ -143,24 +152,19 @@ def write_decoder(
 def _tokenizer_config(config: GPTConfig, tokenizer: Tokenizer) -> dict[str, Any]:
     symbols = tokenizer.symbols
     names = {"bos_token": symbols.end, "eos_token": symbols.end, "unk_token": symbols.unknown, "pad_token": symbols.pad}
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": config.context,
-        "clean_up_tokenization_spaces": False,
-        **{name: value for name, value in names.items() if value is not None},
-    }
+    return tokenizer_config(config.context, names)
 
 
 def _read_tokenizer(folder: ModelFolder) -> Tokenizer:
-    settings = _read_json(folder, TOKENIZER_CONFIG)
-    if (folder.path / TOKENIZER).is_file() or TOKENIZER in (folder.manifest.files if folder.manifest else ()):
+    settings = read_json(folder, TOKENIZER_CONFIG)
+    if has(folder, TOKENIZER):
         found = Tokenizer.load(folder.file(TOKENIZER))
     elif (folder.path / VOCABULARY).is_file() and (folder.path / MERGES).is_file():
         found = Tokenizer.from_merges(folder.file(VOCABULARY), folder.file(MERGES))
     else:
         raise FolderError(f"{folder.path} has no tokenizer: {TOKENIZER} is expected, or {VOCABULARY} and {MERGES}.")
-    end = _symbol(settings.get("eos_token")) or _token(found, folder.config.get("eos_token_id"))
-    padding = _symbol(settings.get("pad_token")) or _token(found, folder.config.get("pad_token_id"))
+    end = symbol(settings.get("eos_token")) or token_of(found, folder.config.get("eos_token_id"))
+    padding = symbol(settings.get("pad_token")) or token_of(found, folder.config.get("pad_token_id"))
     usual = found.symbols
     end = end or usual.end
     return found.with_symbols(
@@ -168,37 +172,8 @@ def _read_tokenizer(folder: ModelFolder) -> Tokenizer:
     )
 
 
-def _token(tokenizer: Tokenizer, number: Any) -> str | None:
-    if isinstance(number, list):
-        number = number[0] if number else None
-    if not isinstance(number, int) or not 0 <= number < tokenizer.vocab_size:
-        return None
-    return tokenizer.tokens([number])[0]
-
-
-def _symbol(value: Any) -> str | None:
-    """The name of a symbol as tokenizer_config.json gives it: plain, or with its properties."""
-    if isinstance(value, dict):
-        value = value.get("content")
-    return value if isinstance(value, str) else None
-
-
 def _read_sampling(folder: ModelFolder) -> dict[str, Any]:
-    said = _read_json(folder, GENERATION_CONFIG)
+    said = read_json(folder, GENERATION_CONFIG)
     if said.get("do_sample") is False:
         return {"temperature": 0.0}
     return {name: said[name] for name in ("temperature", "top_k", "top_p") if said.get(name) is not None}
-
-
-def _read_json(folder: ModelFolder, name: str) -> dict[str, Any]:
-    if not (folder.path / name).is_file():
-        return {}
-    try:
-        values = json.loads(folder.text(name))
-    except (ValueError, RecursionError) as problem:
-        raise FolderError(f"{folder.path}: {name} is not JSON ({problem}). Copy or download it again.") from None
-    return values if isinstance(values, dict) else {}
-
-
-def _json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"

@@ -27,7 +27,12 @@ def joined(theirs: Mapping[str, Tensor], pairs: Pairs, config: GPTConfig) -> dic
     left = {name: tensor for name, tensor in left.items() if not name.endswith("rotary_emb.inv_freq")}
     if config.tie_embeddings:
         left.pop(OUTPUT, None)
-    found = {}
+    return join(left, pairs)
+
+
+def join(theirs: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
+    """The tensors of which ours are made, put together."""
+    left, found = dict(theirs), {}
     for ours, parts in pairs:
         if all(part in left for part in parts):
             tensors = [left.pop(part) for part in parts]

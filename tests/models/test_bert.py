@@ -1,0 +1,264 @@
+"""BERT: published sizes, what goes in and what each head gives, by hand and by torch's own encoder."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UsageError
+from regard.models.bert import (
+    Bert,
+    BertForPretraining,
+    BertForSequence,
+    BertForSpans,
+    BertForTokens,
+    Embedding,
+    MaskedWordHead,
+    encoder_of,
+    make_bert,
+)
+from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
+from regard.nn.taps import capture
+
+SMALL = dict(vocab_size=11, layers=2, width=14, hidden=22, heads=2, head_width=7, context=13)
+IDS = torch.tensor([[1, 5, 9, 2, 0], [1, 3, 2, 4, 2]])
+LENGTHS = torch.tensor([4, 5])
+SEGMENTS = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]])
+
+
+def random(model: nn.Module) -> Any:
+    """The model in float64 with random numbers everywhere, since some of them start at zero or one."""
+    torch.manual_seed(1)
+    for param in model.parameters():
+        nn.init.normal_(param, std=0.5)
+    return model.double().eval()
+
+
+@pytest.mark.parametrize(("preset", "parameters"), [("bert-base", 109_482_240), ("bert-large", 335_141_888)])
+def test_m100_m126_published_sizes(preset: str, parameters: int) -> None:
+    with torch.device("meta"):
+        model = Bert(BertConfig(**PRESETS[preset]))
+    assert sum(param.numel() for param in model.parameters()) == parameters
+
+
+def test_m100_bert_base_has_144_head_maps() -> None:
+    config = BertConfig(**PRESETS["bert-base"])
+    assert len(config.attentions) * config.heads == 144
+
+
+@pytest.mark.parametrize(("preset", "millions"), [("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4)])
+def test_the_smaller_shapes_have_their_published_sizes(preset: str, millions: float) -> None:
+    """As the table of the compact models rounds them, with the paper's vocabulary."""
+    with torch.device("meta"):
+        model = Bert(BertConfig(vocab_size=30_522, **PRESETS[preset]))
+    assert round(sum(param.numel() for param in model.parameters()) / 1e6, 1) == millions
+
+
+def test_the_count_of_bert_base_by_hand() -> None:
+    width, hidden, layers = 768, 3072, 12
+    attention = 4 * (width * width + width)
+    feed_forward = width * hidden + hidden + hidden * width + width
+    norms = 2 * 2 * width
+    tables = (30_522 + 2 + 512) * width + 2 * width
+    assert tables + layers * (attention + feed_forward + norms) + width * width + width == 109_482_240
+
+
+def test_m145_what_goes_in_is_the_sum_of_three_tables_normalised() -> None:
+    embedding = random(Embedding(BertConfig(**SMALL)))
+    found = embedding(IDS, SEGMENTS)
+    for row, places in enumerate(IDS.tolist()):
+        for place, id_ in enumerate(places):
+            added = (
+                embedding.weight[id_]
+                + embedding.segments.weight[SEGMENTS[row, place]]
+                + embedding.positions.weight[place]
+            )
+            mean = added.sum() / 14
+            deviation = (((added - mean) ** 2).sum() / 14 + 1e-12) ** 0.5
+            expected = (added - mean) / deviation * embedding.norm.scale + embedding.norm.shift
+            torch.testing.assert_close(found[row, place], expected, atol=1e-12, rtol=0)
+
+
+def test_one_text_is_the_first_segment() -> None:
+    model = random(Bert(BertConfig(**SMALL)))
+    assert torch.equal(model(IDS), model(IDS, None, torch.zeros_like(IDS)))
+    assert not torch.equal(model(IDS), model(IDS, None, SEGMENTS))
+
+
+def test_the_encoder_is_torchs_own_post_norm_encoder() -> None:
+    model = random(Bert(BertConfig(**SMALL)))
+    x: Tensor = model.embedding(IDS, SEGMENTS)
+    padding = torch.arange(5) >= LENGTHS[:, None]
+    for block in model.encoder:
+        layer = nn.TransformerEncoderLayer(14, 2, 22, 0.0, "gelu", 1e-12, batch_first=True, dtype=torch.float64).eval()
+        theirs = {
+            "self_attn.in_proj_weight": block.self_attention.query_key_value.weight,
+            "self_attn.in_proj_bias": block.self_attention.query_key_value.bias,
+            "self_attn.out_proj.weight": block.self_attention.output.weight,
+            "self_attn.out_proj.bias": block.self_attention.output.bias,
+            "linear1.weight": block.feed_forward.widen.weight,
+            "linear1.bias": block.feed_forward.widen.bias,
+            "linear2.weight": block.feed_forward.narrow.weight,
+            "linear2.bias": block.feed_forward.narrow.bias,
+            "norm1.weight": block.self_residual.norm.scale,
+            "norm1.bias": block.self_residual.norm.shift,
+            "norm2.weight": block.feed_forward_residual.norm.scale,
+            "norm2.bias": block.feed_forward_residual.norm.shift,
+        }
+        layer.load_state_dict(theirs)
+        x = layer(x, src_key_padding_mask=padding)
+    found = model(IDS, LENGTHS, SEGMENTS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        torch.testing.assert_close(found[row, :length], x[row, :length], atol=1e-10, rtol=0)
+
+
+def test_m34_m35_every_token_has_a_vector_and_it_depends_on_the_others() -> None:
+    model = random(Bert(BertConfig(**SMALL)))
+    found, changed = model(torch.tensor([[1, 5, 9, 2]])), model(torch.tensor([[1, 5, 8, 2]]))
+    assert found.shape == (1, 4, 14)
+    assert ((found - changed).norm(dim=-1) > 0).all()
+
+
+def test_the_pooler_is_a_tanh_of_the_first_token() -> None:
+    model = random(Bert(BertConfig(**SMALL)))
+    hidden = model(IDS)
+    expected = torch.tanh(torch.einsum("bi,oi->bo", hidden[:, 0], model.pooler.weight) + model.pooler.bias)
+    torch.testing.assert_close(model.pool(hidden), expected, atol=1e-12, rtol=0)
+
+
+def test_a_bert_for_tokens_has_no_pooler_and_says_so() -> None:
+    model = BertForTokens(BertConfig(**SMALL), 3)
+    assert model.config.pooler is False
+    with pytest.raises(UsageError, match="no pooler"):
+        model.bert.pool(torch.zeros(1, 2, 14))
+
+
+def test_masked_words_are_scored_by_the_table_that_embeds_them() -> None:
+    model = random(BertForPretraining(BertConfig(**SMALL)))
+    words, follows = model(IDS, LENGTHS, SEGMENTS)
+    hidden = model.bert(IDS, LENGTHS, SEGMENTS)
+    head: MaskedWordHead = model.words
+    inner = hidden @ head.dense.weight.T + head.dense.bias
+    inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))  # GELU, by its definition
+    deviation = (inner.var(dim=-1, unbiased=False, keepdim=True) + 1e-12).sqrt()
+    inner = (inner - inner.mean(dim=-1, keepdim=True)) / deviation * head.norm.scale + head.norm.shift
+    torch.testing.assert_close(words, inner @ model.bert.embedding.weight.T + head.bias, atol=1e-10, rtol=0)
+    pooled = model.bert.pool(hidden)
+    torch.testing.assert_close(follows, pooled @ model.follows.output.weight.T + model.follows.output.bias)
+    names = dict(model.named_parameters())
+    assert not any(tuple(param.shape) == (11, 14) for name, param in names.items() if name != "bert.embedding.weight")
+
+
+def test_pretraining_for_one_of_the_two_only() -> None:
+    words, follows = random(BertForPretraining(BertConfig(**SMALL), follows=False))(IDS)
+    assert words.shape == (2, 5, 11)
+    assert follows is None
+    words, follows = random(BertForPretraining(BertConfig(**SMALL), words=False))(IDS)
+    assert words is None
+    assert follows.shape == (2, 2)
+
+
+def test_what_the_heads_of_tasks_give() -> None:
+    config = BertConfig(**SMALL)
+    sequence, tokens, spans = (
+        random(model) for model in (BertForSequence(config, 3), BertForTokens(config, 5), BertForSpans(config))
+    )
+    inputs = (IDS, LENGTHS, SEGMENTS)
+    pooled = sequence.bert.pool(sequence.bert(*inputs))
+    expected = torch.einsum("bi,oi->bo", pooled, sequence.head.output.weight) + sequence.head.output.bias
+    torch.testing.assert_close(sequence(*inputs), expected)
+    for model, outputs in ((tokens, 5), (spans, 2)):
+        hidden = model.bert(*inputs)
+        expected = torch.einsum("bti,oi->bto", hidden, model.head.output.weight) + model.head.output.bias
+        assert expected.shape == (2, 5, outputs)
+        torch.testing.assert_close(model(*inputs), expected)
+
+
+def test_what_stands_in_the_padding_changes_nothing() -> None:
+    model = random(BertForSequence(BertConfig(**SMALL), 3))
+    other = IDS.clone()
+    other[0, 4] = 7
+    assert torch.equal(model(IDS, LENGTHS), model(other, LENGTHS))
+
+
+def test_attentions_have_the_same_addresses_with_every_head() -> None:
+    config = BertConfig(**SMALL)
+    for model in (Bert(config), BertForPretraining(config), BertForSequence(config, 2), BertForSpans(config)):
+        with capture(model) as trace:
+            model(IDS)
+        assert tuple(trace.recipes) == config.attentions == ("encoder.0.self", "encoder.1.self")
+
+
+def test_fresh_weights_are_small_and_biases_zero() -> None:
+    model = BertForSequence(BertConfig(**{**SMALL, "vocab_size": 1009}), 2)
+    for name, param in model.named_parameters():
+        if name.endswith(("bias", "shift")):
+            assert not param.any()
+        elif name.endswith("scale"):
+            assert (param == 1).all()
+        else:
+            assert param.abs().max() <= 0.04
+    deviation = model.bert.embedding.weight.std().item()
+    assert 0.0165 < deviation < 0.0185, "a normal deviation of 0.02, cut off at two of them, leaves 0.0176"
+
+
+def test_a_text_beyond_the_context_is_refused() -> None:
+    with pytest.raises(UsageError, match="14 tokens is longer than the 13 positions"):
+        Bert(BertConfig(**SMALL))(torch.zeros(1, 14, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(layers=0), "layers must be at least 1, not 0"),
+        (dict(segments=0), "segments must be at least 1, not 0"),
+        (dict(activation="sine"), "unknown activation 'sine'"),
+        (dict(dropout=1.0), "dropout must be at least 0 and below 1"),
+        (dict(head_dropout=-0.1), "head_dropout must be at least 0 and below 1"),
+        (dict(norm_epsilon=0.0), "norm_epsilon must be a finite number above 0"),
+        (dict(heads_at={"encoder.12.self": 1}), "unknown address in heads_at 'encoder.12.self'"),
+        (dict(heads_at={"encoder.1.self": 0}), "must leave at least 1 head"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        BertConfig(vocab_size=7, **settings)
+
+
+@pytest.mark.parametrize(
+    ("head", "shapes"),
+    [
+        (HeadConfig(), [(2, 5, 14)]),
+        (HeadConfig(kind="words"), [(2, 5, 11), None]),
+        (HeadConfig(kind="follows"), [None, (2, 2)]),
+        (HeadConfig(kind="words-follows"), [(2, 5, 11), (2, 2)]),
+        (HeadConfig(kind="sequence", labels=("a", "b", "c")), [(2, 3)]),
+        (HeadConfig(kind="tokens", labels=("O", "B")), [(2, 5, 2)]),
+        (HeadConfig(kind="spans"), [(2, 5, 2)]),
+    ],
+    ids=lambda value: value.kind if isinstance(value, HeadConfig) else "",
+)
+def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[int, ...] | None]) -> None:
+    model = make_bert(BertConfig(**SMALL), head)
+    found = model(IDS)
+    parts = [found] if isinstance(found, Tensor) else list(found)
+    assert [None if part is None else tuple(part.shape) for part in parts] == shapes
+    assert encoder_of(model)(IDS).shape == (2, 5, 14)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (dict(kind="poems"), "unknown kind of head 'poems'"),
+        (dict(kind="sequence", labels=("a",), answers="two"), "unknown answers of head 'two'"),
+        (dict(kind="tokens"), "kind 'tokens' cannot have 0 labels"),
+        (dict(labels=("a", "b")), "kind 'none' cannot have 2 labels"),
+    ],
+)
+def test_heads_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        HeadConfig(**settings)

