@@ -12,14 +12,17 @@ from regard.errors import UsageError, unknown
 if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
+    from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
     from regard.views.view import View
 
-TASKS = ("translate", "generate")
+TASKS = ("translate", "generate", "classify", "pair")
 PathLike = str | Path
+# What reading labels, and going on from weights, can be told.
+LABELLING = ("columns", "separator", "numbers", "skip_bad_rows", "size", "from_", "lora")
 
 
 def train(
@@ -30,16 +33,20 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator | Writer:
+) -> Translator | Writer | Classifier:
     """Train a model for `task` and return the object that answers text.
 
     `data` is, for `translate`, a table or two line-aligned files, for `generate` any number of text files or folders
-    of them; without it the built-in world is used. `settings` are those of `regard train <task> --help`: `minutes`,
-    `steps`, `size`, `seed`, `width` … `generate` goes on from the model in a folder with `from_`, in adapters beside it
-    with `lora=True`. Without `out` the run folder is a temporary one.
+    of them, for `classify` and `pair` a table with labels; without it the built-in world is used. `settings` are those
+    of `regard train <task> --help`: `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` go on from the
+    model in a folder with `from_`, in adapters beside it with `lora=True`. Without `out` the run folder is a temporary
+    one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
+    from functools import partial
+
+    from regard.training.labelling import train_label_files
     from regard.training.options import RunOptions
     from regard.training.progress import Silent, for_terminal
     from regard.training.translation import train_translation
@@ -48,6 +55,8 @@ def train(
     run, own = {
         "translate": (train_translation, ("columns", "reverse", "skip_bad_rows", "size", "recipe")),
         "generate": (train_writer, ("size", "from_", "lora")),
+        "classify": (partial(train_label_files, "classify"), LABELLING),
+        "pair": (partial(train_label_files, "pair"), LABELLING),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
     options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}
@@ -67,7 +76,7 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder:
+def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder | Classifier:
     """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
@@ -79,7 +88,7 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
 
 
 def look(
-    model: Translator | Writer | Embedder,
+    model: Translator | Writer | Embedder | Classifier,
     text: str,
     *,
     target: str | Translation | None = None,
@@ -113,19 +122,25 @@ def look(
 
 
 def evaluate(
-    model: Translator,
+    model: Translator | Classifier,
     data: PathLike | Sequence[PathLike],
     *,
-    columns: tuple[str, str] | None = None,
+    columns: Any = None,
     reverse: bool = False,
     skip_bad_rows: bool = False,
     progress: bool = False,
     **search: Any,
 ) -> list[Score]:
-    """BLEU and chrF of a translator on pairs from files, read as `train` reads them, with their signatures.
+    """The official scores of a model on files, read as `train` reads them, with their signatures.
 
-    With `progress`, rows that are left out and columns that are not read are named on stderr.
+    A translator gets BLEU and chrF; a classifier accuracy, F1 and Matthews' correlation, or Pearson's and Spearman's,
+    and beside them what always giving the file's commonest label would reach. `columns` are as for `train`. With
+    `progress`, rows that are left out and columns that are not read are named on stderr.
     """
+    from regard.tasks.classify import Classifier
+
+    if isinstance(model, Classifier):
+        return _evaluate_labels(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress, **search)
     from regard.data.pairs import read_pairs
     from regard.metrics.translation import bleu, chrf
 
@@ -148,3 +163,25 @@ def _paths(given: PathLike | Sequence[PathLike] | None) -> list[Path] | None:
     if given is None:
         return None
     return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
+
+
+def _evaluate_labels(
+    model: Classifier,
+    data: PathLike | Sequence[PathLike],
+    columns: Any,
+    *,
+    skip_bad_rows: bool,
+    progress: bool,
+    separator: str | None = None,
+) -> list[Score]:
+    from regard.training.labelling import LabelFiles, score_file
+    from regard.training.progress import Lines
+
+    paths = _paths(data)
+    if paths is None or len(paths) != 1:
+        raise UsageError("evaluate needs one file with labels.")
+    files = LabelFiles(data=paths[0], columns=columns or {}, separator=separator, skip_bad_rows=skip_bad_rows)
+    scores, remarks = score_file(model, files)
+    if progress and remarks:
+        Lines().say("\n".join(remarks))
+    return scores

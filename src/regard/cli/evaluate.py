@@ -14,14 +14,20 @@ from regard.cli.output import answer, answer_json
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Translate a test file and score it: sacreBLEU and chrF, with their signatures.
+    """Score a model on a test file: a translator by sacreBLEU and chrF, a classifier by the metrics of GLUE.
 
-    What is not given of --beams and --length-penalty is taken from the model's folder.
+    Each score comes with the signature that repeats it, and labels with what always saying the same would reach. What
+    is not given of --beams and --length-penalty is taken from the model's folder.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files
+    data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files; or a table with labels
     columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
+    text_column: str | None = None  # of labelled texts: the name or number of the column
+    first_column: str | None = None  # of labelled pairs: that of the first text
+    second_column: str | None = None  # and of the second
+    label_column: str | None = None  # that of the label
+    separator: str | None = None  # what stands between several labels of a text
     reverse: bool = False  # translate from the second language to the first
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
@@ -33,18 +39,31 @@ def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard evaluate")
     check_folder(asked.model)
     from regard.api import evaluate
-    from regard.tasks.folders import load_translator
+    from regard.cli.classify import label_columns
+    from regard.tasks.classify import Classifier
+    from regard.tasks.folders import load_folder, load_translator
 
-    search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
-    scores = evaluate(
-        load_translator(asked.model),
-        asked.data,
-        columns=asked.columns,
-        reverse=asked.reverse,
-        skip_bad_rows=asked.skip_bad_rows,
-        progress=True,
-        **{name: value for name, value in search.items() if value is not None},
-    )
+    model = load_folder(asked.model)
+    if isinstance(model, Classifier):
+        scores = evaluate(
+            model,
+            asked.data,
+            columns=label_columns(asked, model.task),
+            separator=asked.separator,
+            skip_bad_rows=asked.skip_bad_rows,
+            progress=True,
+        )
+    else:
+        search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
+        scores = evaluate(
+            load_translator(asked.model),
+            asked.data,
+            columns=asked.columns,
+            reverse=asked.reverse,
+            skip_bad_rows=asked.skip_bad_rows,
+            progress=True,
+            **{name: value for name, value in search.items() if value is not None},
+        )
     if asked.json:
         answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])
     else:

@@ -15,6 +15,7 @@ from regard.cli.output import answer, answer_json, check_free, note_if_cut_off
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translation, Translator
@@ -90,16 +91,16 @@ def _target(translator: Translator, asked: Arguments) -> str | Translation | Non
     return output
 
 
-def _look_at_reading(model: Writer | Embedder, asked: Arguments) -> int:
+def _look_at_reading(model: Writer | Embedder | Classifier, asked: Arguments) -> int:
     """What a language model or a BERT attends to while it reads."""
     from regard.api import look
-    from regard.tasks.embed import Embedder
+    from regard.tasks.generate import Writer
     from regard.views.traces import trace_maps
 
     if asked.target is not None or asked.steps is not None:
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
     if asked.targets or asked.ranks:
-        if isinstance(model, Embedder):
+        if not isinstance(model, Writer):
             raise UsageError("--targets and --ranks are for language models, and this is a BERT.")
         return _learning(model, asked)
     if asked.json:

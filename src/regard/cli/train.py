@@ -69,19 +69,71 @@ class Generate:
     json: bool = False  # print the result as JSON
 
 
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """Train a model on labels.
+
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
+    world is used. Settings that are not given follow from --size, or from the model that --from names.
+    """
+
+    data: tyro.conf.Positional[tuple[Path, ...]] = ()  # a table with labels
+    out: Path | None = None  # the folder to write (required)
+    validation: tuple[Path, ...] = ()  # a table to validate on; otherwise some of DATA are held out
+    label_column: str | None = None  # the name or number of the column with the labels
+    skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
+    size: str | None = None  # of a new model: tiny (usual), mini, small, medium, base, large, bert-base, bert-large
+    from_: str | None = None  # begin with the encoder in this folder, of regard's or another tool's, or hf:owner/name
+    lora: bool = False  # with --from: leave its weights as they are and learn small adapters beside them
+    device: str = "auto"  # auto, cpu, cuda, mps
+    save_every: float = 60.0  # seconds between checkpoints
+    resume: bool = False  # go on from the last good checkpoint in --out
+    force: bool = False  # replace what an earlier run wrote to --out
+    json: bool = False  # print the result as JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classify(Labels):
+    """Train a classifier of texts: one label each, or with --separator any number of them.
+
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
+    world's opinions are used. Settings that are not given follow from --size, or from the model that --from names.
+    """
+
+    text_column: str | None = None  # the name or number of the column with the texts
+    separator: str | None = None  # what stands between several labels of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(Labels):
+    """Train a model that judges two texts: a label, or a number such as how alike they are.
+
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
+    world's inferences are used. Settings that are not given follow from --size, or from the model that --from names.
+    """
+
+    first_column: str | None = None  # the name or number of the column with the first texts
+    second_column: str | None = None  # and of that with the second ones
+    numbers: bool = False  # the labels are numbers to be guessed, even if all of them are whole
+
+
 def main(verb: str, arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         answer(
             "usage: regard train <task> …\n\n"
             f"tasks: {', '.join(TASKS)}\n"
             "  translate  pairs of sentences → a translator\n"
-            "  generate   plain text → a language model, which goes on with a text\n\n"
+            "  generate   plain text → a language model, which goes on with a text\n"
+            "  classify   texts with labels → a classifier\n"
+            "  pair       pairs of texts with labels or numbers → a judge of pairs\n\n"
             "`regard train <task> --help` tells more."
         )
         return 0
     task, *rest = arguments
     if task not in TASKS:
         raise unknown("task", task, TASKS)
+    if task in ("classify", "pair"):
+        return _labels(task, rest)
     return _translate(rest) if task == "translate" else _generate(rest)
 
 
@@ -151,6 +203,51 @@ def _generate(arguments: list[str]) -> int:
     )
 
 
+def _labels(task: str, arguments: list[str]) -> int:
+    from regard.cli.classify import label_columns
+    from regard.cli.flags import parse
+    from regard.models.bert_settings import BertConfig
+    from regard.nn.lora_settings import LoRAConfig
+    from regard.tasks.settings import LabelConfig
+    from regard.training.labelling import NOT_FOR_LABELS, train_label_files
+    from regard.training.recipes import labelling_recipe
+    from regard.training.settings import TrainingConfig
+
+    own: type[Labels] = Classify if task == "classify" else Pair
+    owners = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
+    asked: Any = parse(
+        own,
+        arguments,
+        program=f"regard train {task}",
+        owners=owners,
+        without=(*HIDDEN, *NOT_FOR_LABELS, "pooler", "segments"),
+        usual={
+            **labelling_recipe(begins=True, lora=False).training,
+            "warmup_steps": "a tenth",
+            "validations": "epochs",
+        },
+    )
+    return _train(
+        asked,
+        ["train", task, *arguments],
+        lambda out, options: train_label_files(
+            task,
+            asked.data or None,
+            out,
+            validation=asked.validation or None,
+            columns=label_columns(asked, task),
+            separator=getattr(asked, "separator", None),
+            numbers=getattr(asked, "numbers", False) or None,
+            skip_bad_rows=asked.skip_bad_rows,
+            size=asked.size,
+            from_=asked.from_,
+            lora=asked.lora,
+            settings=_settings(asked, own),
+            options=options,
+        ),
+    )
+
+
 def _settings(asked: object, own: type) -> dict[str, Any]:
     """What was asked for beyond the verb's own flags: the settings of the configs."""
     named = {field.name for field in dataclasses.fields(own)}
@@ -158,7 +255,9 @@ def _settings(asked: object, own: type) -> dict[str, Any]:
     return {name: getattr(asked, name) for name in others if getattr(asked, name) is not None}
 
 
-def _train(asked: Translate | Generate, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]) -> int:
+def _train(
+    asked: Translate | Generate | Labels, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]
+) -> int:
     from regard.cli.again import command_to_go_on
     from regard.training.options import RunOptions
     from regard.training.progress import for_terminal
