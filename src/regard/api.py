@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
+    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
     from regard.views.view import View
 
-TASKS = ("translate", "generate", "classify", "pair")
+TASKS = ("translate", "generate", "classify", "pair", "tag")
 PathLike = str | Path
 # What reading labels, and going on from weights, can be told.
 LABELLING = ("columns", "separator", "numbers", "skip_bad_rows", "size", "from_", "lora")
@@ -33,14 +34,14 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator | Writer | Classifier:
+) -> Translator | Writer | Classifier | Tagger:
     """Train a model for `task` and return the object that answers text.
 
     `data` is, for `translate`, a table or two line-aligned files, for `generate` any number of text files or folders
-    of them, for `classify` and `pair` a table with labels; without it the built-in world is used. `settings` are those
-    of `regard train <task> --help`: `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` go on from the
-    model in a folder with `from_`, in adapters beside it with `lora=True`. Without `out` the run folder is a temporary
-    one.
+    of them, for `classify` and `pair` a table with labels, for `tag` CoNLL columns or CoNLL-U; without it the built-in
+    world is used. `settings` are those of `regard train <task> --help`: `minutes`, `steps`, `size`, `seed`, `width` …
+    All but `translate` go on from the model in a folder with `from_`, in adapters beside it with `lora=True`. Without
+    `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
@@ -49,6 +50,7 @@ def train(
     from regard.training.labelling import train_label_files
     from regard.training.options import RunOptions
     from regard.training.progress import Silent, for_terminal
+    from regard.training.tagging import train_tags
     from regard.training.translation import train_translation
     from regard.training.writing import train_writer
 
@@ -57,6 +59,7 @@ def train(
         "generate": (train_writer, ("size", "from_", "lora")),
         "classify": (partial(train_label_files, "classify"), LABELLING),
         "pair": (partial(train_label_files, "pair"), LABELLING),
+        "tag": (train_tags, ("tag_column", "repair_tags", "skip_bad_rows", "size", "from_", "lora")),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
     options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}
@@ -76,7 +79,7 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder | Classifier:
+def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder | Classifier | Tagger:
     """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
@@ -88,7 +91,7 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
 
 
 def look(
-    model: Translator | Writer | Embedder | Classifier,
+    model: Translator | Writer | Embedder | Classifier | Tagger,
     text: str,
     *,
     target: str | Translation | None = None,
@@ -122,7 +125,7 @@ def look(
 
 
 def evaluate(
-    model: Translator | Classifier,
+    model: Translator | Classifier | Tagger,
     data: PathLike | Sequence[PathLike],
     *,
     columns: Any = None,
@@ -137,9 +140,9 @@ def evaluate(
     and beside them what always giving the file's commonest label would reach. `columns` are as for `train`. With
     `progress`, rows that are left out and columns that are not read are named on stderr.
     """
-    from regard.tasks.classify import Classifier
+    from regard.tasks.translate import Translator
 
-    if isinstance(model, Classifier):
+    if not isinstance(model, Translator):
         return _evaluate_labels(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress, **search)
     from regard.data.pairs import read_pairs
     from regard.metrics.translation import bleu, chrf
@@ -166,22 +169,27 @@ def _paths(given: PathLike | Sequence[PathLike] | None) -> list[Path] | None:
 
 
 def _evaluate_labels(
-    model: Classifier,
+    model: Classifier | Tagger,
     data: PathLike | Sequence[PathLike],
     columns: Any,
     *,
     skip_bad_rows: bool,
     progress: bool,
-    separator: str | None = None,
+    **how: Any,
 ) -> list[Score]:
+    from regard.tasks.tag import Tagger
     from regard.training.labelling import LabelFiles, score_file
     from regard.training.progress import Lines
+    from regard.training.tagging import TagFiles, score_tag_file
 
     paths = _paths(data)
     if paths is None or len(paths) != 1:
         raise UsageError("evaluate needs one file with labels.")
-    files = LabelFiles(data=paths[0], columns=columns or {}, separator=separator, skip_bad_rows=skip_bad_rows)
-    scores, remarks = score_file(model, files)
+    if isinstance(model, Tagger):
+        scores, remarks = score_tag_file(model, TagFiles(data=paths[0], skip_bad_rows=skip_bad_rows, **how))
+    else:
+        files = LabelFiles(data=paths[0], columns=columns or {}, skip_bad_rows=skip_bad_rows, **how)
+        scores, remarks = score_file(model, files)
     if progress and remarks:
         Lines().say("\n".join(remarks))
     return scores

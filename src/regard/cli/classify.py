@@ -1,4 +1,4 @@
-"""`regard classify` and `regard pair`: what a text, or two, is."""
+"""`regard classify`: what a text is. How answers are written is shared with `regard pair`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.checkpoint.presence import check_folder
 from regard.cli.embed import read_texts
 from regard.cli.flags import parse
 from regard.cli.output import answer, check_free, note
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.tasks.classify import Classified, Text
@@ -26,7 +26,7 @@ SUFFIXES = (".jsonl", ".csv", ".txt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify:
+class Arguments:
     """Say what texts are: a label for each, or several, one line a text.
 
     TEXTS are texts in quotes, or a file with a text a line; without them lines are read from stdin.
@@ -39,37 +39,31 @@ class Classify:
     json: bool = False  # print a line of JSON for each text, with all probabilities
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Judge pairs of texts: a label, or a number, one line a pair.
-
-    TEXTS are two texts in quotes, or a file with a pair a line and a tab between the two; without them such lines are
-    read from stdin.
-    """
-
-    model: tyro.conf.Positional[Path]  # a model folder
-    texts: tyro.conf.Positional[tuple[str, ...]] = ()  # two texts, or a file of pairs; - or nothing reads stdin
-    out: Path | None = None  # write lines of JSON (.jsonl), a table (.csv) or labels alone (.txt)
-    force: bool = False  # replace a file that is already there
-    json: bool = False  # print a line of JSON for each pair, with all probabilities
-
-
 def main(verb: str, arguments: list[str]) -> int:
-    asked: Any = parse(Classify if verb == "classify" else Pair, arguments, program=f"regard {verb}")
-    check_folder(asked.model)
-    if asked.out is not None:
-        if asked.out.suffix not in SUFFIXES:
-            raise UsageError(f"--out {asked.out} must end in {' or '.join(SUFFIXES)}, which says what is written.")
-        check_free(asked.out, force=asked.force)
-    texts = _pairs(asked.texts) if verb == "pair" else list(read_texts(asked.texts))
+    asked = parse(Arguments, arguments, program="regard classify")
+    check_request(asked.model, asked.out, force=asked.force)
+    return judge(verb, asked.model, list(read_texts(asked.texts)), out=asked.out, as_json=asked.json)
+
+
+def check_request(model: Path, out: Path | None, *, force: bool) -> None:
+    """What can be wrong before anything is read."""
+    check_folder(model)
+    if out is not None:
+        if out.suffix not in SUFFIXES:
+            raise UsageError(f"--out {out} must end in {' or '.join(SUFFIXES)}, which says what is written.")
+        check_free(out, force=force)
+
+
+def judge(task: str, model: Path, texts: list[Text], *, out: Path | None, as_json: bool) -> int:
+    """Print, or write, what the model says to each text or pair."""
     from regard.tasks.folders import load_classifier
 
-    found = load_classifier(asked.model, verb)(list(texts), say=note)
-    if asked.out is None:
-        sys.stdout.write(_lines(found, ".jsonl" if asked.json else ".txt"))
+    found = load_classifier(model, task)(texts, say=note)
+    if out is None:
+        sys.stdout.write(_lines(found, ".jsonl" if as_json else ".txt"))
     else:
-        write_file(asked.out, _lines(found, asked.out.suffix))
-        answer(str(asked.out))
+        write_file(out, _lines(found, out.suffix))
+        answer(str(out))
     return 0
 
 
@@ -78,22 +72,6 @@ def label_columns(asked: Any, task: str) -> dict[str, str]:
     roles = ("text", "label") if task == "classify" else ("first", "second", "label")
     given = {role: getattr(asked, f"{role}_column") for role in roles}
     return {role: name for role, name in given.items() if name is not None}
-
-
-def _pairs(given: tuple[str, ...]) -> list[Text]:
-    if len(given) == 2:
-        return [(given[0], given[1])]
-    if len(given) > 2:
-        raise UsageError(f"{len(given)} texts were given; a pair has two. For many pairs give a file, a pair a line.")
-    found: list[Text] = []
-    for number, line in enumerate(read_texts(given), start=1):
-        first, tab, second = line.partition("\t")
-        if not (first.strip() and tab and second.strip()) or "\t" in second:
-            raise DataError(
-                f"line {number} is no pair: two texts with a tab between them are expected, got {line[:60]!r}."
-            )
-        found.append((first, second))
-    return found
 
 
 def _lines(found: list[Classified], suffix: str) -> str:

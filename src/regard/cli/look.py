@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
+    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
     from regard.views.ranks import Ranks
@@ -91,7 +92,7 @@ def _target(translator: Translator, asked: Arguments) -> str | Translation | Non
     return output
 
 
-def _look_at_reading(model: Writer | Embedder | Classifier, asked: Arguments) -> int:
+def _look_at_reading(model: Writer | Embedder | Classifier | Tagger, asked: Arguments) -> int:
     """What a language model or a BERT attends to while it reads."""
     from regard.api import look
     from regard.tasks.generate import Writer

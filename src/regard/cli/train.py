@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,7 @@ class Generate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labels:
+class Encoder:
     """Train a model on labels.
 
     DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
@@ -79,8 +80,7 @@ class Labels:
 
     data: tyro.conf.Positional[tuple[Path, ...]] = ()  # a table with labels
     out: Path | None = None  # the folder to write (required)
-    validation: tuple[Path, ...] = ()  # a table to validate on; otherwise some of DATA are held out
-    label_column: str | None = None  # the name or number of the column with the labels
+    validation: tuple[Path, ...] = ()  # a file to validate on; otherwise some of DATA are held out
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     size: str | None = None  # of a new model: tiny (usual), mini, small, medium, base, large, bert-base, bert-large
     from_: str | None = None  # begin with the encoder in this folder, of regard's or another tool's, or hf:owner/name
@@ -93,7 +93,7 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(Labels):
+class Classify(Encoder):
     """Train a classifier of texts: one label each, or with --separator any number of them.
 
     DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
@@ -101,11 +101,12 @@ class Classify(Labels):
     """
 
     text_column: str | None = None  # the name or number of the column with the texts
+    label_column: str | None = None  # that of the column with the labels
     separator: str | None = None  # what stands between several labels of a text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair(Labels):
+class Pair(Encoder):
     """Train a model that judges two texts: a label, or a number such as how alike they are.
 
     DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
@@ -114,7 +115,21 @@ class Pair(Labels):
 
     first_column: str | None = None  # the name or number of the column with the first texts
     second_column: str | None = None  # and of that with the second ones
+    label_column: str | None = None  # that of the column with the labels
     numbers: bool = False  # the labels are numbers to be guessed, even if all of them are whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag(Encoder):
+    """Train a tagger: a label for every word, such as names or parts of speech.
+
+    DATA is CoNLL columns (word first, tag last, a blank line between sentences) or CoNLL-U, plain or .gz. Without DATA
+    the built-in world's names are used. Settings that are not given follow from --size, or from the model that --from
+    names.
+    """
+
+    tag_column: str | None = None  # the number of the column with the tags (usually the last); in CoNLL-U upos, xpos …
+    repair_tags: bool = False  # take an entity that goes on without having begun for its beginning
 
 
 def main(verb: str, arguments: list[str]) -> int:
@@ -125,14 +140,15 @@ def main(verb: str, arguments: list[str]) -> int:
             "  translate  pairs of sentences → a translator\n"
             "  generate   plain text → a language model, which goes on with a text\n"
             "  classify   texts with labels → a classifier\n"
-            "  pair       pairs of texts with labels or numbers → a judge of pairs\n\n"
+            "  pair       pairs of texts with labels or numbers → a judge of pairs\n"
+            "  tag        words with tags → a tagger\n\n"
             "`regard train <task> --help` tells more."
         )
         return 0
     task, *rest = arguments
     if task not in TASKS:
         raise unknown("task", task, TASKS)
-    if task in ("classify", "pair"):
+    if task in ("classify", "pair", "tag"):
         return _labels(task, rest)
     return _translate(rest) if task == "translate" else _generate(rest)
 
@@ -204,40 +220,37 @@ def _generate(arguments: list[str]) -> int:
 
 
 def _labels(task: str, arguments: list[str]) -> int:
-    from regard.cli.classify import label_columns
+    """The trainings of an encoder with a head, whose settings are the same."""
     from regard.cli.flags import parse
     from regard.models.bert_settings import BertConfig
     from regard.nn.lora_settings import LoRAConfig
     from regard.tasks.settings import LabelConfig
-    from regard.training.labelling import NOT_FOR_LABELS, train_label_files
+    from regard.training.encoders import NOT_FOR_LABELS
     from regard.training.recipes import labelling_recipe
     from regard.training.settings import TrainingConfig
 
-    own: type[Labels] = Classify if task == "classify" else Pair
+    own: type[Encoder] = {"classify": Classify, "pair": Pair, "tag": Tag}[task]
     owners = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
     asked: Any = parse(
         own,
         arguments,
         program=f"regard train {task}",
         owners=owners,
-        without=(*HIDDEN, *NOT_FOR_LABELS, "pooler", "segments"),
+        without=(*HIDDEN, *NOT_FOR_LABELS, "pooler", "segments", *(("class_weights",) if task == "tag" else ())),
         usual={
             **labelling_recipe(begins=True, lora=False).training,
             "warmup_steps": "a tenth",
             "validations": "epochs",
         },
     )
+    train = _tag_training(asked) if task == "tag" else _label_training(task, asked)
     return _train(
         asked,
         ["train", task, *arguments],
-        lambda out, options: train_label_files(
-            task,
+        lambda out, options: train(
             asked.data or None,
             out,
             validation=asked.validation or None,
-            columns=label_columns(asked, task),
-            separator=getattr(asked, "separator", None),
-            numbers=getattr(asked, "numbers", False) or None,
             skip_bad_rows=asked.skip_bad_rows,
             size=asked.size,
             from_=asked.from_,
@@ -248,6 +261,20 @@ def _labels(task: str, arguments: list[str]) -> int:
     )
 
 
+def _label_training(task: str, asked: Any) -> Callable[..., Run[Any]]:
+    from regard.cli.classify import label_columns
+    from regard.training.labelling import train_label_files
+
+    how = {"separator": asked.separator} if task == "classify" else {"numbers": asked.numbers or None}
+    return functools.partial(train_label_files, task, columns=label_columns(asked, task), **how)
+
+
+def _tag_training(asked: Any) -> Callable[..., Run[Any]]:
+    from regard.training.tagging import train_tags
+
+    return functools.partial(train_tags, tag_column=asked.tag_column, repair_tags=asked.repair_tags)
+
+
 def _settings(asked: object, own: type) -> dict[str, Any]:
     """What was asked for beyond the verb's own flags: the settings of the configs."""
     named = {field.name for field in dataclasses.fields(own)}
@@ -256,7 +283,7 @@ def _settings(asked: object, own: type) -> dict[str, Any]:
 
 
 def _train(
-    asked: Translate | Generate | Labels, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]
+    asked: Translate | Generate | Encoder, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]
 ) -> int:
     from regard.cli.again import command_to_go_on
     from regard.training.options import RunOptions

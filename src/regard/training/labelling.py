@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.checkpoint.card import CardData
-from regard.checkpoint.output import check_output, output_folder
-from regard.checkpoint.presence import check_folder
+from regard.checkpoint.output import output_folder
 from regard.config import from_dict
 from regard.data.batches import split_validation
 from regard.data.files import Reading
@@ -32,30 +31,23 @@ from regard.data.labelled import (
 )
 from regard.data.world.inference import inferences
 from regard.data.world.opinions import opinions
-from regard.errors import UsageError, unknown
+from regard.errors import UsageError
 from regard.metrics.score import Score
-from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
-from regard.nn.lora_settings import LoRAConfig
+from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
-from regard.text.tokenizer import Symbols, Tokenizer
-from regard.text.training import train_tokenizer
-from regard.training.options import Budget, RunOptions, find_folder, lora_settings, sort_settings
-from regard.training.recipes import labelling_recipe
-from regard.training.settings import TrainingConfig
+from regard.training.encoders import Request
+from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
 
 if TYPE_CHECKING:
     from regard.models.bert import BertForSequence
     from regard.tasks.classify import Classifier, Gold, Text
+    from regard.tasks.labelling import Row
     from regard.training.runs import Run
 
-SIZES = tuple(PRESETS)
-USUAL_SIZE = "tiny"
 CLASSIFY, PAIR = "classify", "pair"
 NUMBER = "number"
 WORLD = {CLASSIFY: "the built-in world's opinions", PAIR: "the built-in world's inferences"}
-SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
-NOT_FOR_LABELS = ("label_smoothing", "batch_tokens")  # batches are counted in examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,62 +79,47 @@ def train_labels(
     with a tokenizer learned from the texts.
     """
     options = options or RunOptions()
-    if size is not None and size not in SIZES:
-        raise unknown("size", size, SIZES)
-    parts = sort_settings(settings or {}, (BertConfig, TrainingConfig, LabelConfig, LoRAConfig))
-    adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
-    config = from_dict(LabelConfig, parts[LabelConfig])
-    shape = {**PRESETS[size or USUAL_SIZE], **parts[BertConfig]}
-    _check_request(config, shape, size=size, parts=parts, from_=from_, lora=lora)
-    check_output(out, resume=options.resume, force=options.force)
-    folder = None
-    if from_ is not None:
-        folder = find_folder(str(from_), out)
-        check_folder(folder)
-    found = _read(task, files, config)
-    training = {**labelling_recipe(begins=from_ is not None, lora=lora).training, **parts[TrainingConfig]}
-    budget = _budget(training, config, len(found.texts[0]), out, resume=options.resume)
-    from regard.tasks.classify import ClassifyTask
-    from regard.tasks.labelling import freeze, layer_rates
-    from regard.training.beginning import Beginning
+    request = Request.check(settings or {}, out, size=size, from_=from_, lora=lora, options=options)
+    found = _read(task, files, request.config)
+    budget = request.budget(len(found.texts[0]), out, resume=options.resume)
+    from regard.tasks.classify import ClassifyTask, make_classifier_model
+    from regard.tasks.labelling import layer_rates
     from regard.training.runs import carry_out
 
     with output_folder(out, resume=options.resume, force=options.force):
-        seed = budget.config.seed
-        if folder is not None:
-            model, tokenizer = _begin(folder, str(from_), parts[BertConfig], found.head, seed=seed)
-            beginning = Beginning.of(str(from_), folder, model, lora=adapters, seed=seed, fresh=model.head)
-            freeze(model.bert, config.freeze)
-            remarks, described = [beginning.remark(model)], {}
-        else:
-            model, tokenizer = _new(shape, config, found, seed=seed)
-            beginning, remarks, described = None, [], {"size": size or USUAL_SIZE}
-        config = dataclasses.replace(config, max_tokens=min(config.max_tokens, model.config.context))
-        _begin_at_the_mean(model, found)
+        words = [text if isinstance(text, str) else " ".join(text) for text in found.texts[0]]
+        ready = request.model_for(found.head, make_classifier_model, words, seed=budget.config.seed)
+        _begin_at_the_mean(ready.model, found)
+        config = ready.config(request.config)
         doing = ClassifyTask(
             task=task,
-            model=model,
-            tokenizer=tokenizer,
+            model=ready.model,
+            tokenizer=ready.tokenizer,
             head=found.head,
             texts=found.texts,
             gold=found.gold,
             config=config,
             data=found.card,
         )
-        cut = sum(len(row.ids) >= config.max_tokens for row in doing.train)
-        if cut:
-            remarks.append(f"length: {cut:,} of {len(doing.train):,} texts reach --max-tokens {config.max_tokens}, "
-                           "and no more of them is read")  # fmt: skip
         return carry_out(
             doing,
             budget,
             out,
             options,
-            described=described,
-            remarks=[*found.remarks, *remarks],
-            beginning=beginning,
-            rates=layer_rates(model.bert, config.layer_decay),
+            described=ready.described,
+            remarks=[*found.remarks, *ready.remarks, *_length_remark(doing.train, config)],
+            beginning=ready.beginning,
+            rates=layer_rates(ready.model.bert, config.layer_decay),
         )
+
+
+def _length_remark(rows: Sequence[Row], config: LabelConfig) -> list[str]:
+    cut = sum(len(row.ids) >= config.max_tokens for row in rows)
+    if not cut:
+        return []
+    return [
+        f"length: {cut:,} of {len(rows):,} texts reach --max-tokens {config.max_tokens}, and no more of them is read"
+    ]
 
 
 def train_label_files(
@@ -185,43 +162,6 @@ def score_file(model: Classifier, files: LabelFiles) -> tuple[list[Score], list[
     answers = [gold_of(found) for found in model(list(texts))]
     scores = score_answers(answers, gold, model.head) + baseline(gold, gold, model.head)
     return scores, [*reading.remarks, *skipped_rows(reading.bad)]
-
-
-def _check_request(
-    config: LabelConfig,
-    shape: Mapping[str, Any],
-    *,
-    size: str | None,
-    parts: Mapping[type, Mapping[str, Any]],
-    from_: Path | str | None,
-    lora: bool,
-) -> None:
-    """What does not go together."""
-    if from_ is None:
-        from_dict(BertConfig, {**shape, "vocab_size": 1})  # how many pieces there are is not known yet
-        for flag, value, usual in (("freeze", config.freeze, "nothing"), ("layer-decay", config.layer_decay, 1.0)):
-            if value != usual:
-                raise UsageError(f"--{flag} is for weights that know something already: name their folder with --from.")
-        return
-    for name, given in (("size", size), ("pieces", parts[LabelConfig].get("pieces"))):
-        if given is not None:
-            raise UsageError(f"--{name} {given} does not go with --from: the model in {from_} has its size and tokens.")
-    if lora and config.freeze != "nothing":
-        raise UsageError("--lora leaves all weights as they are but its own: give no --freeze beside it.")
-
-
-def _budget(training: Mapping[str, Any], config: LabelConfig, examples: int, out: Path, *, resume: bool) -> Budget:
-    """So many epochs, where neither steps nor minutes were asked for; a tenth of the steps warms up."""
-    an_epoch = math.ceil(examples / config.batch_rows)
-    given = {"validations": max(1, math.ceil(config.epochs)), **training}
-    remark = ""
-    if given.get("steps") is None and given.get("minutes") is None:
-        steps = max(1, round(config.epochs * an_epoch))
-        given["steps"], remark = steps, f"budget: {steps:,} steps, {config.epochs:g} epochs of {an_epoch:,} (--epochs)"
-    if "warmup_steps" not in given:
-        given["warmup_steps"] = max(1, (given.get("steps") or 3 * an_epoch) // 10)
-    settled = Budget.settle(given, out, resume=resume)
-    return Budget(settled.config, remark or settled.remark)
 
 
 # --- Data --------------------------------------------------------------------------------------------------
@@ -332,43 +272,6 @@ def _card(reading: Reading[Any], role: str) -> tuple[CardData, ...]:
         CardData(name=Path(path).name, role=role, num_rows=len(reading.examples), sha256=checksum)
         for path, checksum in reading.checksums.items()
     )
-
-
-# --- Models ------------------------------------------------------------------------------------------------
-
-
-def _new(
-    shape: Mapping[str, Any], config: LabelConfig, found: _Data, *, seed: int
-) -> tuple[BertForSequence, Tokenizer]:
-    from regard.tasks.classify import make_classifier_model
-
-    words = [text if isinstance(text, str) else " ".join(text) for text in found.texts[0]]
-    try:
-        tokenizer = train_tokenizer(words, kind="wordpiece", vocab_size=config.pieces, symbols=SYMBOLS, lowercase=True)
-    except UsageError as error:
-        raise UsageError(f"--pieces {config.pieces}: {error}") from None
-    context = {"context": max(config.max_tokens, 8), **shape}
-    settings = from_dict(BertConfig, {**context, "vocab_size": tokenizer.vocab_size})
-    return make_classifier_model(settings, found.head, seed=seed), tokenizer
-
-
-def _begin(
-    folder: Path, name: str, given: Mapping[str, Any], head: HeadConfig, *, seed: int
-) -> tuple[BertForSequence, Tokenizer]:
-    """The encoder of a folder under a fresh head. A folder without a pooler gets a fresh one."""
-    from regard.checkpoint.folder import load_into, own_tensors
-    from regard.tasks.classify import make_classifier_model
-    from regard.tasks.folders import load_embedder
-    from regard.training.beginning import refuse_contradictions
-
-    embedder = load_embedder(folder)
-    old = embedder.bert.config
-    free = ("dropout", "attention_dropout", "head_dropout")
-    refuse_contradictions(given, old, name=name, free=free)
-    changes = {key: value for key, value in given.items() if key in free}
-    model = make_classifier_model(dataclasses.replace(old, **changes, pooler=True), head, seed=seed)
-    load_into(model.bert, {**own_tensors(model.bert), **own_tensors(embedder.bert)})
-    return model, embedder.tokenizer
 
 
 def _begin_at_the_mean(model: BertForSequence, found: _Data) -> None:
