@@ -10,8 +10,8 @@ a process of its own, and all take turns; printed are tokens a second, and the m
     python benchmarks/decoding.py --prompt      # reading a prompt of 500 tokens, beside transformers
     python benchmarks/decoding.py --memory      # what 8 bits add to the memory of a process with torch in it
 
-Peers that are not installed are left out. `pip install ctranslate2 gguf llama-cpp-python` brings them; the last is
-built from source, which takes a quarter of an hour.
+Peers that are not installed are left out, and it is said how to get them. The extra `bench` brings all but
+llama-cpp-python, which is built from source for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import argparse
 import gc
 import importlib.util
 import multiprocessing
-import os
 import statistics
 import tempfile
 import time
@@ -62,12 +61,10 @@ def word(number: int) -> str:
 # The tools ---------------------------------------------------------------------------------------------------------
 
 
-def regard_writer(folder: Path, precision: Any) -> Run:
+def regard_decoder(folder: Path, precision: Any) -> Any:
     from regard.checkpoint.convert.decoders import FORMATS
     from regard.checkpoint.folder import load_into, read_model
     from regard.generation.backend import gpt_decoder
-    from regard.generation.settings import SamplingConfig
-    from regard.generation.writing import write
     from regard.models.gpt import GPT
     from regard.models.gpt_settings import PRESETS, GPTConfig
     from regard.nn.packed import pack_weights
@@ -77,11 +74,18 @@ def regard_writer(folder: Path, precision: Any) -> Run:
         model = GPT(config)
     load_into(model, FORMATS["gpt2"].ours_of(read_model(folder).tensors, config))
     pack_weights(model.eval(), precision)
-    decoder = gpt_decoder(model, backend="kernels")
+    return gpt_decoder(model, backend="kernels")
+
+
+def regard_writer(folder: Path, precision: Any) -> Run:
+    from regard.generation.settings import SamplingConfig
+    from regard.generation.writing import write
+
+    decoder = regard_decoder(folder, precision)
 
     def run(prompt: list[int], count: int) -> list[int]:
         sampling = SamplingConfig(temperature=0.0, max_new_tokens=count)
-        return [written.id for written in write(decoder, [prompt], config=sampling, context=config.context)]
+        return [written.id for written in write(decoder, [prompt], config=sampling, context=1024)]
 
     return run
 
@@ -211,7 +215,28 @@ TOOLS: dict[str, Callable[[Path], Run]] = {
     "llama.cpp Q8_0": lambda folder: llama_writer(folder, "Q8_0"),
     "llama.cpp Q4_0": lambda folder: llama_writer(folder, "Q4_0"),
 }
-MODULES = {"regard": "regard", "transformers": "transformers", "CTranslate2": "ctranslate2", "llama.cpp": "llama_cpp"}
+MODULES = {
+    "regard": ("regard",),
+    "transformers": ("transformers",),
+    "CTranslate2": ("ctranslate2",),
+    "llama.cpp": ("llama_cpp", "gguf"),  # gguf writes the model
+}
+INSTALL = {
+    "llama_cpp": "pip install -c constraints.txt llama-cpp-python (needs a C++ compiler and a quarter of an hour)",
+    "": 'pip install -c constraints.txt -e ".[bench]"',
+}
+
+
+def installed() -> list[str]:
+    """The tools that can run here; of the others it is said how to get them."""
+    found = []
+    for name in TOOLS:
+        missing = [module for module in MODULES[name.split()[0]] if importlib.util.find_spec(module) is None]
+        for module in missing:
+            print(f"{name} is left out, {module} is not installed: {INSTALL.get(module, INSTALL[''])}")
+        if not missing:
+            found.append(name)
+    return found
 
 
 def make_run(name: str, folder: Path) -> Run:
@@ -229,7 +254,7 @@ PAIRS = (
 
 def compare(folder: Path, context: int, rounds: int) -> None:
     prompt = random_prompt(context)
-    tools = {name: Tool(make_run, name, folder) for name in TOOLS if importlib.util.find_spec(MODULES[name.split()[0]])}
+    tools = {name: Tool(make_run, name, folder) for name in installed()}
     texts = {name: tool.run(prompt, NEW + 1)[0] for name, tool in tools.items()}
     for name, text in texts.items():
         same = sum(a == b for a, b in zip(text, texts["regard fp32"], strict=False))
@@ -261,13 +286,31 @@ def seconds_of_new(tool: Tool, prompt: list[int]) -> float:
 
 def compare_contexts(folder: Path, rounds: int) -> None:
     """How much slower a token is after 900 than after 32."""
-    long = random_prompt(900)
     for precision in ("fp32", "int8", "int4"):
-        tool = Tool(make_run, f"regard {precision}", folder)
-        tool.run(long, 2)
-        ratios = [seconds_of_new(tool, long) / seconds_of_new(tool, long[:32]) for _ in range(rounds)]
-        print(f"regard {precision}: a token at 900 takes {statistics.median(ratios):.2f} × that at 32 (mark 1.5)")
-        tool.close()
+        process = multiprocessing.get_context("spawn").Process(
+            target=measure_contexts, args=(str(folder), precision, rounds)
+        )
+        process.start()
+        process.join()
+
+
+def measure_contexts(folder: str, precision: str, rounds: int) -> None:
+    """In a process of its own; the first new token, which reads the prompt, does not count."""
+    decoder = regard_decoder(Path(folder), precision)
+
+    def milliseconds(length: int) -> float:
+        decoder.prefill(torch.tensor([random_prompt(length)]), torch.tensor([length]))
+        time.sleep(0.3)  # until torch's threads have gone to sleep
+        start = time.perf_counter()
+        for number in range(NEW):
+            decoder.step(torch.tensor([number]))
+        return (time.perf_counter() - start) / NEW * 1000
+
+    milliseconds(900)
+    found = [(milliseconds(900), milliseconds(32)) for _ in range(rounds)]
+    late, soon = (statistics.median(times) for times in zip(*found, strict=True))
+    ratio = statistics.median(long / short for long, short in found)
+    print(f"regard {precision}: a token takes {late:.2f} ms at 900, {soon:.2f} at 32, {ratio:.2f} × as long (mark 1.5)")
 
 
 def compare_prompts(folder: Path, rounds: int) -> None:
@@ -283,23 +326,21 @@ def compare_prompts(folder: Path, rounds: int) -> None:
     theirs.close()
 
 
-def resident() -> float:
-    """Memory of this process that lies in RAM, in MB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+def memory(name: str) -> float:
+    """A line of what Linux knows about this process's memory, in MB: VmRSS is in RAM now, VmHWM was at the most."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:")]
+    return int(line.split()[1]) * 1024 / 1e6
 
 
 def measure_memory(folder: str, precision: str) -> None:
     """In a process of its own: what loading and writing add to torch."""
-    import resource
-
     torch.ones(1).add(1)
-    before = resident()
+    before = memory("VmRSS")
     run = regard_writer(Path(folder), precision)
     run(list(range(32)), NEW)
     gc.collect()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(f"regard {precision}: {resident() - before:.0f} MB added to `import torch`, {peak - before:.0f} at the peak")
+    now, most = memory("VmRSS") - before, memory("VmHWM") - before
+    print(f"regard {precision}: {now:.0f} MB added to `import torch`, {most:.0f} at the peak")
 
 
 def main() -> None:

@@ -47,6 +47,14 @@ def translator(folder: Path) -> Any:
     return regard.load(folder)
 
 
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    text = tmp_path_factory.mktemp("text") / "numbers.txt"
+    text.write_text("one two three four five six seven eight nine. " * 100, encoding="utf-8")
+    shape: dict[str, Any] = dict(size="tiny", width=32, heads=2, head_width=16, hidden=64, layers=1, context=32)
+    return regard.train("generate", text, steps=2, validations=1, **shape)
+
+
 def test_what_was_trained_and_what_is_loaded_give_the_same(pairs_file: Path, tmp_path: Path) -> None:
     made = regard.train("translate", str(pairs_file), out=str(tmp_path / "m"), steps=2, **SETTINGS)
     loaded = regard.load(str(tmp_path / "m"))
@@ -102,6 +110,33 @@ def test_look_and_trace(translator: Any, tmp_path: Path) -> None:
     assert weights.sum(-1).allclose(weights.new_ones(2, len(rows)), atol=1e-5)
 
 
+def test_pages_of_what_is_learned(translator: Any, writer: Any) -> None:
+    triangle = regard.look(writer, "one two three", targets=True)
+    assert (triangle.viewer, triangle.title) == ("causal", "one two three")
+    read = writer.tokenizer.encode("one two three")
+    assert triangle.data["loss"] == pytest.approx(writer.score("one two three").loss, rel=1e-5)
+    assert len(triangle.data["losses"]) == len(read) - 1
+    waist = regard.look(writer, "one two three", ranks=True)
+    assert waist.viewer == "ranks"
+    assert waist.data["losses"]["series"][0]["points"][-1] == [16, writer.score("one two three").loss]
+
+
+def test_ranks_of_a_translator_are_measured_by_a_translation(translator: Any) -> None:
+    def last(view: Any) -> list[float]:
+        return view.data["losses"]["series"][0]["points"][-1]  # type: ignore[no-any-return]
+
+    own = translator("one two three four", beams=1)
+    view = regard.look(translator, "one two three four", target=own, ranks=True)
+    assert [one["address"] for one in view.data["spectra"]] == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
+    # The search has computed the same mean, a piece at a time.
+    assert last(view) == [16, pytest.approx(-sum(own.log_probs) / len(own.log_probs), abs=1e-4)]
+    short = translator("one two three four", beams=1, max_new_tokens=2)
+    assert not short.ended, "what was cut off has no end to be surprised by"
+    assert translator.loss("one two three four", short) == pytest.approx(-sum(short.log_probs) / 2, abs=1e-4)
+    assert last(regard.look(translator, "one", target="9 9 9", ranks=True))[1] == translator.loss("one", "9 9 9")
+    assert last(regard.look(translator, "one", ranks=True))[1] == translator.loss("one", translator("one"))
+
+
 def test_evaluate(translator: Any, pairs_file: Path) -> None:
     bleu, chrf = regard.evaluate(translator, pairs_file, beams=1)
     assert (bleu.name, chrf.name) == ("BLEU", "chrF")
@@ -141,3 +176,20 @@ def test_the_steps_of_one_attention_are_a_view_too(translator: Any) -> None:
     assert regard.look(translator, "one two", steps="decoder.0.self").data["address"] == "decoder.0.self"
     with pytest.raises(UsageError, match=r"unknown attention 'decoder\.9\.self'"):
         regard.look(translator, "one two", steps="decoder.9.self")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t, w: regard.look(w, "one two", steps=True), "for translators"),
+        (lambda t, w: regard.look(w, "one two", target="2 1"), "for translators"),
+        (lambda t, w: regard.look(t, "one two", targets=True), "for language models"),
+        (lambda t, w: regard.look(w, "one two", targets=True, ranks=True), "one at a time"),
+        (lambda t, w: regard.look(t, "one two", steps="decoder.0.self", ranks=True), "one at a time"),
+        (lambda t, w: regard.look(w, "o", targets=True), "fewer than two tokens"),
+    ],
+    ids=["steps", "target", "targets", "two", "three", "short"],
+)
+def test_pages_that_a_model_does_not_have(translator: Any, writer: Any, call: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        call(translator, writer)

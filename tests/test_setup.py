@@ -5,6 +5,7 @@ Nothing is installed here; interpreters are played by small shell scripts.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -42,6 +43,26 @@ def test_pins_are_plain_versions() -> None:
     for name, version in pins().items():
         assert re.fullmatch(r"\d+(\.\w+)*", version), f"{name}=={version}"
     assert pins()["torch"] == "2.13.0"
+
+
+def test_constraints_name_no_place_to_install_from() -> None:
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert not re.search(r"https?:|^-|@", text, flags=re.MULTILINE)
+
+
+def test_benchmarks_have_their_peers() -> None:
+    """What benchmarks import is in the core or in the extra `bench`; what takes long to build is left to the user."""
+    extra = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["optional-dependencies"]["bench"]}
+    core = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
+    files = sorted((ROOT / "benchmarks").glob("*.py"))
+    own = {"regard", "llama_cpp", *(file.stem for file in files), *sys.stdlib_module_names}
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for module in {name.partition(".")[0] for name in named} - own:
+                assert canonicalize_name(module) in core | extra, f"{file.name} imports {module}"
+    assert "llama-cpp-python" in pins()
 
 
 def set_up(tmp_path: Path, python: str, part: str = "core") -> subprocess.CompletedProcess[str]:

@@ -96,22 +96,42 @@ def look(
     *,
     target: str | Translation | None = None,
     steps: bool | str = False,
+    targets: bool = False,
+    ranks: bool = False,
 ) -> View:
     """What a model attends to while it translates `text`, or reads it: a page to show, save or serve.
 
-    With `target` a translator reads that translation instead of its own. With `steps` the page shows how one attention
-    is computed, in five steps: that at the given address (`decoder.2.cross`), or the encoder's first for True.
+    With `target` a translator reads that translation instead of its own. Three pages show something else: with `steps`
+    how one attention is computed, in five steps: that at the given address (`decoder.2.cross`), or the encoder's first
+    for True; with `targets` what each position of a language model sees and has to guess, and how well it does; with
+    `ranks` the spectra of the value matrices, and the loss by their rank.
     """
-    if steps is not False:
+    from regard.tasks.generate import Writer
+    from regard.tasks.translate import Translator
+
+    if (steps is not False) + targets + ranks > 1:
+        raise UsageError("steps, targets and ranks are pages of their own: ask for one at a time.")
+    if not isinstance(model, Translator) and (target is not None or steps is not False):
+        raise UsageError("target and steps are for translators; a language model reads the text as it stands.")
+    if not isinstance(model, Translator | Writer):
+        if targets or ranks:
+            raise UsageError("targets and ranks are for models that write, and this is a BERT.")
+    elif targets:
+        from regard.inspection.causal import causal_training
+        from regard.views.causal import causal_view
+
+        return causal_view(causal_training(model, text), title=text)
+    elif ranks:
+        from regard.inspection.ranks import value_ranks
+        from regard.views.ranks import ranks_view
+
+        return ranks_view(value_ranks(model, text, target=target), title=text)
+    if isinstance(model, Translator) and steps is not False:
         from regard.inspection.steps import translation_steps
-        from regard.tasks.translate import Translator
         from regard.views.steps import steps_view
 
-        if not isinstance(model, Translator):
-            raise UsageError("the steps of an attention are drawn for translators so far.")
         address = None if steps is True else steps
         return steps_view(translation_steps(model, text, target=target, address=address), title=text)
-    from regard.tasks.translate import Translator
     from regard.views.attention import attention_view
     from regard.views.traces import most_telling, trace_maps
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard.checkpoint.adapters import BaseReference, base_tensors, weights_checksum
-from regard.errors import FolderError
+from regard.config import from_dict, to_dict
+from regard.errors import FolderError, UsageError
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(7)}
 SUM = weights_checksum(TENSORS)
@@ -44,6 +47,80 @@ def test_places_are_tried_in_turn(tmp_path: Path) -> None:
     (adapter / "base").mkdir()
     assert base_tensors(adapter, reference, read) is TENSORS, "another model in the first place is passed over"
     assert tried == [base, adapter / "base", base]
+
+
+@pytest.mark.parametrize("error", [FolderError, UsageError])
+def test_what_cannot_be_read_in_one_place_is_passed_over(tmp_path: Path, error: type[Exception]) -> None:
+    """A folder that was replaced by something else hides no base that lies further on."""
+    adapter = tmp_path / "adapter"
+    for folder in (tmp_path / "small", adapter / "base"):
+        folder.mkdir(parents=True)
+    reference = BaseReference.seen_from(adapter, name="small", base=tmp_path / "small", checksum=SUM)
+
+    def read(place: Path) -> dict[str, torch.Tensor]:
+        if place == adapter / "base":
+            raise error("no model at all")
+        return TENSORS
+
+    assert base_tensors(adapter, reference, read) is TENSORS
+    (tmp_path / "small").rmdir()
+    with pytest.raises(FolderError, match="has other weights") as told:
+        base_tensors(adapter, reference, read)
+    assert str(adapter / "base") in str(told.value)
+
+
+def places(folder: Path, reference: BaseReference) -> list[str]:
+    """Where is looked, seen from the adapter's folder."""
+    return [Path(os.path.relpath(place.resolve(), folder)).as_posix() for place in reference.places(folder)]
+
+
+def test_a_reference_holds_no_path_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter, base = tmp_path / "runs" / "adapter", tmp_path / "models" / "small"
+    for folder in (adapter, base):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for name, kept in ((str(base), "small"), ("models/small", "models/small"), ("../x/small", "../x/small")):
+        reference = BaseReference.seen_from(adapter, name=name, base=base, checksum=SUM)
+        assert (reference.name, reference.relative, reference.path) == (kept, "../../models/small", "")
+        assert str(tmp_path) not in json.dumps(to_dict(reference))
+    named = BaseReference.seen_from(adapter, name="models/small", base=base, checksum=SUM)
+    assert places(adapter, named) == ["base", "../../models/small", "../../models/small", "../small"]
+
+
+@pytest.mark.parametrize("place", ["moved together", "within", "as it was called", "beside"])
+def test_a_base_is_found_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    (tmp_path / "runs" / "adapter").mkdir(parents=True)
+    reference = BaseReference.seen_from(
+        tmp_path / "runs" / "adapter", name="models/small", base=tmp_path / "models" / "small", checksum=SUM
+    )
+    elsewhere = tmp_path / "elsewhere"
+    adapter = elsewhere / "runs" / "adapter"
+    base = {
+        "moved together": elsewhere / "models" / "small",
+        "within": adapter / "base",
+        "as it was called": tmp_path / "work" / "models" / "small",
+        "beside": elsewhere / "runs" / "small",
+    }[place]
+    for folder in (adapter, base, tmp_path / "work"):
+        folder.mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / "work")
+    seen: list[Path] = []
+
+    def read(folder: Path) -> dict[str, torch.Tensor]:
+        seen.append(folder.resolve())
+        return TENSORS
+
+    assert base_tensors(adapter, reference, read) is TENSORS
+    assert seen == [base]
+
+
+def test_a_folder_of_an_earlier_version_still_finds_its_base(tmp_path: Path) -> None:
+    """It holds the absolute path, and a name that may be one."""
+    base, adapter = tmp_path / "base-of-old", tmp_path / "moved" / "away" / "adapter"
+    for folder in (base, adapter):
+        folder.mkdir(parents=True)
+    old = {"name": str(base), "checksum": SUM, "path": base.as_posix(), "relative": "../gone"}
+    assert base_tensors(adapter, from_dict(BaseReference, old), lambda place: TENSORS) is TENSORS
 
 
 def test_a_base_of_the_hub_is_looked_for_on_the_disk_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

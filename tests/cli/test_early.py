@@ -108,6 +108,46 @@ def test_a_model_folder_that_is_not_there(pairs: str, tmp_path: Path) -> None:
             assert folder in err and message in err, command
 
 
+def test_mistakes_in_what_is_asked_of_a_model(pairs: str, tmp_path: Path) -> None:
+    """Whatever the model in the folder is, these cannot be answered: the folder is not even read."""
+    model = tmp_path / "model"
+    model.mkdir()
+    empty, taken = tmp_path / "empty.txt", tmp_path / "taken.html"
+    empty.touch()
+    taken.touch()
+    mistakes: list[tuple[str, list[str], int, str]] = [
+        ("look", ["  "], 2, "no text to look at"),
+        ("look", ["one", "--out", str(taken)], 2, "--force"),
+        ("look", ["one", "--out", str(tmp_path / "look.pdf")], 2, ".html, .svg, .png"),
+        ("look", ["one", "--steps", "encoder.0.self", "decoder.0.self"], 2, "one attention, not 2"),
+        ("look", ["one", "--steps", "--ranks"], 2, "one at a time"),
+        ("look", ["one", "--targets", "--ranks"], 2, "one at a time"),
+        ("look", ["one", "--targets", "--target", "1"], 2, "--targets is for language models"),
+        ("translate", ["one", "--beams", "0"], 2, "beams must be at least 1"),
+        ("translate", ["one", "--n-best", "0"], 2, "n_best must be at least 1"),
+        ("translate", ["one", "--n-best", "3", "--beams", "2"], 2, "set beams to 3"),
+        ("translate", ["one", "--max-new-tokens", "0"], 2, "max_new_tokens must be at least 1"),
+        ("translate", ["one", "--length-penalty", "99"], 2, "length_penalty must be between"),
+        ("translate", ["one", "--stream", "--json"], 2, "--stream writes one greedy translation"),
+        ("translate", ["one", "--stream", "--max-new-tokens", "-1"], 2, "max_new_tokens must be at least 1"),
+        ("translate", ["a" * 100_001], 1, "100,001 characters"),
+        ("evaluate", [pairs, "--beams", "0"], 2, "beams must be at least 1"),
+        ("suggest", ["one", "--n", "0"], 2, "--n must be at least 1"),
+        ("suggest", ["one", "--precision", "int3"], 2, "--precision"),
+        ("score", [str(tmp_path / "absent.txt")], 2, "does not exist"),
+        ("score", [str(empty)], 1, "empty"),
+        ("generate", ["one", "--temperature", "-1"], 2, "temperature must be 0"),
+        ("generate", ["one", "--top-p", "1.5"], 2, "top_p must be above 0"),
+        ("generate", ["one", "--stop", ""], 2, "a stop text is empty"),
+        ("generate", ["one", "--beams", "0"], 2, "beams must be at least 1"),
+        ("generate", ["one", "--beams", "2", "--length-penalty", "99"], 2, "length_penalty must be between"),
+    ]
+    commands = [[verb, str(model), *rest] for verb, rest, _, _ in mistakes]
+    for command, (_, _, code, message), said in zip(commands, mistakes, without_torch(*commands), strict=True):
+        assert (said[0], said[1]) == (code, ""), (command[:4], said)
+        assert message in said[2], (command[:4], said)
+
+
 def test_a_plan_and_the_help_need_no_torch() -> None:
     commands = [["plan", "transformer-base"], ["train", "translate", "--help"], ["train", "generate", "--help"]]
     for code, out, err in without_torch(*commands):

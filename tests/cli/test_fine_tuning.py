@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import regard as library
+from regard.training.recipes import fine_tuning_recipe, writing_recipe
 
 Run = Callable[..., Any]
 LINE = "one two three four five six seven eight nine ten.\n"
@@ -35,7 +36,7 @@ def test_adapters_are_trained_resumed_used_scored_drawn_and_exported(regard: Run
     said = regard(*training, "--batch-tokens", 256, "--steps", 3, "--lora-rank", 2)
     assert said.code == 0, said.err
     # Of two layers, each with two matrices of 32 inputs and 96 or 32 outputs, at rank 2: 2 · 2 · (32 + 96 + 32 + 32).
-    assert f"beginning: the weights of {place / 'base'}; adapters learn, 768 numbers" in said.err
+    assert "beginning: the weights of base; adapters learn, 768 numbers" in said.err
     assert (tmp_path / "m" / "adapter.safetensors").exists()
     assert not (tmp_path / "m" / "model.safetensors").exists()
     again = regard(*training, "--batch-tokens", 256, "--steps", 5, "--lora-rank", 2, "--resume")
@@ -58,6 +59,17 @@ def test_the_help_names_the_new_flags(regard: Run) -> None:
     assert "--from " in said
     assert "--from-" not in said
     assert "--lora-rank" in said
+
+
+def test_the_help_tells_what_is_usual_for_a_new_model_and_for_one_that_goes_on(regard: Run) -> None:
+    shown = " ".join(regard("train", "generate", "--help").out.replace("│", " ").split())
+    new = writing_recipe("small").training
+    whole, adapters = (fine_tuning_recipe(lora=lora).training for lora in (False, True))
+    rate = "learning_rate"
+    assert f"full rate of AdamW (usually {new[rate]}; with --from {whole[rate]}, with --lora {adapters[rate]})" in shown
+    assert f"(usually {new['warmup_steps']}; with --from {whole['warmup_steps']})" in shown
+    assert "(usually muon; with --from adamw)" in shown
+    assert f"memory of its square (usually {new['beta2']})" in shown, "what is the same is said once"
 
 
 def test_a_bare_pickle_a_translator_and_what_is_no_model_are_refused(

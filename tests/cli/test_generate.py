@@ -251,14 +251,22 @@ def test_m119_spectra_and_the_loss_by_rank_are_drawn(regard: Run, made: Path, tm
         assert [len(values) for values in one["singular_values"]] == [16, 16]
 
 
+def test_m119_ranks_of_a_translator(regard: Run, model: Path, tmp_path: Path) -> None:
+    said = regard("look", model, "one two", "--ranks", "--out", tmp_path / "r.html")
+    assert said.code == 0, said.err
+    assert "rank   16  loss" in said.out
+    found = json.loads(regard("look", model, "one two", "--target", "2 1", "--ranks", "--json").out)
+    assert (found["source"], found["target"]) == ("one two", "2 1")
+    assert [one["address"] for one in found["attentions"]][-1] == "decoder.0.cross"
+
+
 def test_pages_of_language_models_only_and_one_at_a_time(regard: Run, made: Path, model: Path) -> None:
     both = regard("look", made, "one two", "--targets", "--ranks")
     assert both.code == 2
     assert "one at a time" in both.err
-    for flag in ("--targets", "--ranks"):
-        said = regard("look", model, "one two", flag)
-        assert said.code == 2
-        assert "for language models" in said.err
+    said = regard("look", model, "one two", "--targets")
+    assert said.code == 2
+    assert "for language models" in said.err
     assert "fewer than two tokens" in regard("look", made, "o", "--targets", "--json").err
 
 

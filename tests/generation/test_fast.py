@@ -75,42 +75,45 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     yield request.param
 
 
-@pytest.mark.parametrize("kind", GPTS)
+Decoding = tuple[FastGPTDecoder | FastSeq2SeqDecoder, Callable[[list[int], list[int]], Tensor]]
+
+
+def gpt_decoding(kind: str) -> Decoding:
+    """A compiled decoder, and what it should give after it has read some ids and written others."""
+    model = make_gpt(**GPTS[kind])
+    return FastGPTDecoder(model), lambda read, written: model(torch.tensor([[*read, *written]]))
+
+
+def translator_decoding(kind: str) -> Decoding:
+    model = make_translator(**TRANSLATORS[kind])
+
+    def truth(read: list[int], written: list[int]) -> Tensor:
+        logits: Tensor = model(torch.tensor([read]), torch.tensor([[START, *written]]), masks.everything())
+        return logits
+
+    return FastSeq2SeqDecoder(model, start_id=START), truth
+
+
+@pytest.mark.parametrize(
+    ("decoding", "kind"),
+    [*((gpt_decoding, kind) for kind in GPTS), *((translator_decoding, kind) for kind in TRANSLATORS)],
+    ids=[*(f"gpt-{kind}" for kind in GPTS), *(f"translator-{kind}" for kind in TRANSLATORS)],
+)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_a_gpt_gives_the_logits_of_a_pass_without_cache(kind: str, data: st.DataObject) -> None:
-    model = make_gpt(**GPTS[kind])
+def test_logits_are_those_of_a_pass_without_cache(
+    decoding: Callable[[str], Decoding], kind: str, data: st.DataObject
+) -> None:
+    """Texts of several lengths are read; at each step some rows are dropped, some repeated, and all go on."""
+    decoder, truth = decoding(kind)
     lengths = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4), label="lengths")
     ids = random_ids(len(lengths), max(lengths))
-    decoder = FastGPTDecoder(model)
     logits = decoder.prefill(ids, torch.tensor(lengths))
-    rows = [ids[row, :length].tolist() for row, length in enumerate(lengths)]
+    rows: list[tuple[list[int], list[int]]] = [(ids[row, :length].tolist(), []) for row, length in enumerate(lengths)]
     for _ in range(5):
-        for text, found in zip(rows, logits, strict=True):
+        for (read, written), found in zip(rows, logits, strict=True):
             with torch.no_grad():
-                torch.testing.assert_close(found, model(torch.tensor([text]))[0, -1], **EXACT)
-        picks = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6), label="rows")
-        decoder.reorder(torch.tensor(picks))
-        new = data.draw(st.lists(st.integers(0, SIZE - 1), min_size=len(picks), max_size=len(picks)), label="ids")
-        rows = [[*rows[pick], id_] for pick, id_ in zip(picks, new, strict=True)]
-        logits = decoder.step(torch.tensor(new))
-
-
-@pytest.mark.parametrize("kind", TRANSLATORS)
-@settings(max_examples=15)
-@given(data=st.data())
-def test_a_translator_gives_the_logits_of_a_pass_without_cache(kind: str, data: st.DataObject) -> None:
-    model = make_translator(**TRANSLATORS[kind])
-    lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4), label="lengths")
-    ids = random_ids(len(lengths), max(lengths))
-    decoder = FastSeq2SeqDecoder(model, start_id=START)
-    logits = decoder.prefill(ids, torch.tensor(lengths))
-    rows: list[tuple[int, list[int]]] = [(row, [START]) for row in range(len(lengths))]
-    for _ in range(5):
-        for (source, target), found in zip(rows, logits, strict=True):
-            with torch.no_grad():
-                truth = model(ids[source : source + 1, : lengths[source]], torch.tensor([target]), masks.everything())
-            torch.testing.assert_close(found, truth[0, -1], **EXACT)
+                torch.testing.assert_close(found, truth(read, written)[0, -1], **EXACT)
         picks = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6), label="rows")
         decoder.reorder(torch.tensor(picks))
         new = data.draw(st.lists(st.integers(0, SIZE - 1), min_size=len(picks), max_size=len(picks)), label="ids")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UsageError
+from regard.generation import sampling
 from regard.generation.sampling import Sampler, likely, penalised
 from regard.generation.settings import SamplingConfig
 
@@ -75,6 +76,28 @@ def test_the_same_seed_gives_the_same_row_whatever_its_company() -> None:
     for _ in range(20):
         all_rows = together.draw(logits, [[], [], []], [0, 1, 2])[0].tolist()
         assert [int(alone.draw(logits[row : row + 1], [[]], [row])[0]) for row in range(3)] == all_rows
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_drawing_takes_one_thread_and_gives_the_others_back(
+    temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's threads wait busily after each operation, and would take the cores from who computes the next logits."""
+    seen: list[int] = []
+
+    def penalty(logits: torch.Tensor, *rest: Any) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return penalised(logits, *rest)
+
+    monkeypatch.setattr(sampling, "penalised", penalty)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        config = SamplingConfig(temperature=temperature, seed=0, repetition_penalty=1.1)
+        Sampler(config, 1).draw(LOGITS, [[1]], [0])
+        assert (seen, torch.get_num_threads()) == ([1], 3)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_penalty_makes_what_was_there_less_likely() -> None:

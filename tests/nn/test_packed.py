@@ -79,6 +79,31 @@ def test_a_packed_model_still_reads(precision: Any, tied: bool) -> None:
     assert 0 < (found - plain).std() < (0.04 if precision == "int8" else 0.5) * plain.std()
 
 
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_all_codes_lie_in_one_stretch_in_the_order_they_are_read(precision: Any, tied: bool) -> None:
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(vocab_size=11, context=5, layers=2, width=70, hidden=33, heads=2, tie_embeddings=tied))
+    alone = {name: pack(p.detach(), precision) for name, p in model.named_parameters() if p.dim() == 2}
+    pack_weights(model, precision)
+    found = {
+        f"{path}.{name}".lstrip("."): value
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Packed)
+    }
+    assert found.keys() >= alone.keys()
+    for name, expected in alone.items():
+        assert torch.equal(found[name].codes, expected.codes), name
+        assert torch.equal(found[name].unpack(), expected.unpack()), name
+    places = sorted({one.codes.data_ptr(): one.codes.nbytes for one in found.values()}.items())
+    assert len(places) == len(alone), "what two share is there once"
+    ends = [start + size for start, size in places[:-1]]
+    assert ends == [start for start, _ in places[1:]]
+    layers = [found[f"decoder.{i}.self_attention.query_key_value.weight"].codes.data_ptr() for i in range(2)]
+    assert layers == sorted(layers)
+
+
 def test_another_number_of_bits_is_refused() -> None:
     with pytest.raises(UsageError, match="precision must be int8 or int4"):
         pack(torch.ones(2, 2), "int3")  # type: ignore[arg-type]

@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 from regard.errors import UsageError
-from regard.models.bert import make_bert
+from regard.models.bert import Bert, make_bert
 from regard.models.bert_settings import BertConfig, HeadConfig
+from regard.nn.packed import pack_weights
 from regard.nn.taps import capture
 from regard.tasks.embed import Embedder, pool
-from regard.tasks.reading import LARGEST, SMALLEST, alike, in_threads, padded
+from regard.tasks.reading import LARGEST, SMALLEST, Reader, alike, in_threads, padded
 from regard.tasks.settings import EmbedConfig
 from regard.text.tokenizer import Symbols
 from regard.text.training import train_tokenizer
@@ -234,3 +235,46 @@ def test_pooling_of_nothing_but_padding_values() -> None:
     assert pool(states, lengths, "mean").flatten().tolist() == [2.0, -2.0]
     assert pool(states, lengths, "max").flatten().tolist() == [3.0, -1.0]
     assert pool(states, lengths, "cls").flatten().tolist() == [1.0, -1.0]
+
+
+# --- Reading in a hurry --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("activation", ["gelu", "relu", "gelu-tanh"])
+def test_who_only_reads_gets_the_same_bits(dtype: torch.dtype, activation: Any) -> None:
+    torch.manual_seed(2)
+    shape: Any = dict(vocab_size=31, layers=3, width=14, hidden=22, heads=3, head_width=5, context=29)
+    bert = Bert(BertConfig(**shape, activation=activation, heads_at={"encoder.1.self": 1})).to(dtype).eval()
+    for param in bert.parameters():
+        nn.init.normal_(param, std=0.4)
+    read = Reader(bert)
+    with torch.no_grad():
+        for rows, tokens in ((2, 5), (7, 13), (1, 3), (7, 13)):  # memory that is too small, and too large
+            ids = torch.randint(31, (rows, tokens))
+            lengths, segments = torch.randint(1, tokens + 1, (rows,)), torch.randint(2, (rows, tokens))
+            assert torch.equal(read(ids), bert(ids))
+            assert torch.equal(read(ids, lengths, segments), bert(ids, lengths, segments))
+
+
+def test_what_was_read_stays_when_more_is_read() -> None:
+    read = Reader(make().bert)
+    with torch.no_grad():
+        first = read(torch.tensor([[1, 2, 3]]))
+        before = first.clone()
+        read(torch.tensor([[4, 5, 6]]))
+    assert torch.equal(first, before)
+
+
+def test_where_there_is_more_to_do_the_encoder_itself_runs() -> None:
+    embedder = make()
+    read, ids = Reader(embedder.bert), torch.tensor([[1, 2, 3]])
+    assert read(ids).requires_grad
+    with torch.no_grad():
+        with capture(embedder.bert) as trace:
+            read(ids)
+        assert len(trace.recipes) == 2
+        plain = read(ids)
+        pack_weights(embedder.bert, "int8")
+        assert not torch.equal(read(ids), plain)
+        assert (read(ids) - plain).abs().max() < 0.2

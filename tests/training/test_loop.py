@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,29 @@ def test_replicas_add_up_to_the_gradient_of_the_whole_batch() -> None:
     assert one.plain == pytest.approx(three.plain, rel=1e-12)
     for a, b in zip(whole.model.parameters(), split.model.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, atol=1e-12, rtol=0)
+
+
+def test_each_replica_computes_with_one_thread_and_leaves_the_others_theirs() -> None:
+    seen: list[int] = []
+
+    class Watching(Line):
+        def loss(self, indices: Sequence[int]) -> Loss:
+            seen.append(torch.get_num_threads())
+            return super().loss(indices)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        replicas = Replicas(Watching(), 2)
+        for _ in range(3):
+            replicas.backward(range(6), seed=0)
+        assert seen == [1] * 6
+        assert torch.get_num_threads() == 3
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.get_num_threads).result() == 3, "threads that begin later have theirs, too"
+        replicas.close()
+    finally:
+        torch.set_num_threads(before)
 
 
 def config(**changes: object) -> TrainingConfig:

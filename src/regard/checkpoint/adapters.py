@@ -2,8 +2,9 @@
 
 An adapter folder holds no copy of these weights, which may be a thousand times its size; it says where they lay and
 what their checksum was. The checksum is one of numbers and not of files, so that a base may be moved, sharded, or
-imported from another tool's folder into one of regard's, and is still known. A folder, or a link to one, with the name
-`base` inside the adapter's comes before every other place.
+imported from another tool's folder into one of regard's, and is still known. Where they lay is said as seen from the
+adapter's folder: what is given away should not tell how somebody's disk is arranged, and both may move together. A
+folder, or a link to one, with the name `base` inside the adapter's comes before every other place.
 """
 
 from __future__ import annotations
@@ -28,27 +29,36 @@ BASE = "base"  # the name of a base inside the folder of its adapter
 class BaseReference:
     """What an adapter remembers of its base."""
 
-    name: str  # as it was given: a path or hf:owner/name
+    name: str  # a relative path or hf:owner/name, as it was given; of an absolute path the last part
     checksum: str  # of its weights
-    path: str = ""  # where it lay; empty for one of the Hub's
-    relative: str = ""  # the same, seen from the adapter's folder: both may have moved together
+    relative: str = ""  # where it lay, seen from the adapter's folder
+    path: str = ""  # where it lay, in full: if it was on another drive, and in folders of earlier versions
 
     @classmethod
     def seen_from(cls, folder: Path, *, name: str, base: Path, checksum: str) -> BaseReference:
         """The reference to `base` of an adapter that lies in `folder`."""
+        kept = name_to_keep(name)
         if is_hub_name(name):
-            return cls(name=name, checksum=checksum)
+            return cls(name=kept, checksum=checksum)
         path, here = base.resolve(), folder.resolve()
-        together = path.anchor == here.anchor  # not on two drives
-        relative = Path(os.path.relpath(path, here)).as_posix() if together else ""
-        return cls(name=name, checksum=checksum, path=path.as_posix(), relative=relative)
+        if path.anchor != here.anchor:
+            return cls(name=kept, checksum=checksum, path=path.as_posix())
+        return cls(name=kept, checksum=checksum, relative=Path(os.path.relpath(path, here)).as_posix())
 
     def places(self, folder: Path) -> list[Path]:
-        """Where the base may lie, the likeliest place first."""
-        hub = kept_folder(self.name) if is_hub_name(self.name) else None
-        elsewhere = [folder / self.relative] if self.relative else []
-        elsewhere += [Path(self.path)] if self.path else []
-        return [folder / BASE, *elsewhere, *([hub] if hub is not None else [])]
+        """Where the base may lie, the likeliest place first: within, where it was, as it was called, beside."""
+        if is_hub_name(self.name):
+            hub = kept_folder(self.name)
+            return [folder / BASE, *([hub] if hub is not None else [])]
+        where_it_was = [folder / self.relative] if self.relative else []
+        where_it_was += [Path(self.path)] if self.path else []
+        beside = folder.resolve().parent / Path(self.name).name
+        return list(dict.fromkeys([folder / BASE, *where_it_was, Path(self.name), beside]))
+
+
+def name_to_keep(name: str) -> str:
+    """What a folder may tell of the one it came from: of an absolute path only the last part."""
+    return name if is_hub_name(name) or not Path(name).is_absolute() else Path(name).name
 
 
 def weights_checksum(tensors: Mapping[str, torch.Tensor]) -> str:

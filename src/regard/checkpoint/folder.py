@@ -192,7 +192,7 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
 
     Of tied weights the first name is expected, as `own_tensors` gives it. With `learned_only` frozen parameters are
     not expected, and stay as they are. A module that was built on the `meta` device has no weights of its own yet: it
-    takes the tensors themselves, so that the memory never holds them twice.
+    takes the tensors themselves, out of the dict if it is one, so that the memory never holds them twice.
     """
     expected = learned_tensors(module) if learned_only else own_tensors(module)
     wrong = []
@@ -221,7 +221,8 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
     with torch.no_grad():
         for name in both:
             if expected[name].is_meta:
-                _take(module, module.get_parameter(name), tensors[name])
+                taken = tensors.pop(name) if isinstance(tensors, dict) else tensors[name]
+                _take(module, module.get_parameter(name), taken)
             else:
                 expected[name].copy_(tensors[name])
 

@@ -44,6 +44,7 @@ DTYPES: dict[torch.dtype, str] = {
 _METADATA = {"format": "pt"}  # transformers asks for it
 _ALIGNMENT = 64  # the bytes of the tensors begin at a multiple of this, for those who map the file into memory
 _PIECE = 4 << 20
+_MAPPED = 32 << 20  # bytes of a file that are read through one opening
 
 
 def tensors_content(tensors: Mapping[str, torch.Tensor]) -> Content:
@@ -75,15 +76,26 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of a safetensors file, each in memory of its own.
 
     They are copied out of the mapped file: arithmetic may round differently on memory that is aligned
-    differently, and what was loaded must behave bit for bit like what was saved.
+    differently, and what was loaded must behave bit for bit like what was saved. What was read of the file counts as
+    memory until it is closed, so the largest come first and the file is opened anew every now and then.
     """
+    tensors: dict[str, torch.Tensor] = {}
     try:
         with safe_open(path, framework="pt", device="cpu") as stream:
-            return {name: stream.get_tensor(name).clone() for name in stream.keys()}  # noqa: SIM118
+            names = list(stream.keys())
+            waiting = sorted(names, key=lambda name: math.prod(stream.get_slice(name).get_shape()))
+        while waiting:
+            with safe_open(path, framework="pt", device="cpu") as stream:
+                read = 0
+                while waiting and read < _MAPPED:
+                    name = waiting.pop()
+                    tensors[name] = stream.get_tensor(name).clone()
+                    read += tensors[name].nbytes
     except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, AttributeError) as error:
         raise FolderError(
             f"{path} is truncated or is not a safetensors file ({error}). Copy or download it again."
         ) from error
+    return {name: tensors[name] for name in names}
 
 
 def raw_bytes(tensor: torch.Tensor) -> memoryview:

@@ -10,6 +10,7 @@ import tyro
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
+from regard.generation.settings import SearchConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +22,8 @@ class Arguments:
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    data: tyro.conf.Positional[
-        tuple[Path, ...]
-    ]  # a table of pairs, or two line-aligned files; a table with labels; CoNLL
+    # a table of pairs, or two line-aligned files; a table with labels; words with tags
+    data: tyro.conf.Positional[tuple[Path, ...]]
     columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
     text_column: str | None = None  # of labelled texts: the name or number of the column
     first_column: str | None = None  # of labelled pairs: that of the first text
@@ -42,6 +42,9 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard evaluate")
     check_folder(asked.model)
+    given = {"beams": asked.beams, "length_penalty": asked.length_penalty}
+    search = {name: value for name, value in given.items() if value is not None}
+    SearchConfig(**search)  # type: ignore[arg-type] # what is wrong with it is said before anything is loaded
     from regard.api import evaluate
     from regard.cli.classify import label_columns
     from regard.tasks.classify import Classifier
@@ -68,7 +71,6 @@ def main(verb: str, arguments: list[str]) -> int:
             progress=True,
         )
     else:
-        search = {"beams": asked.beams, "length_penalty": asked.length_penalty}
         scores = evaluate(
             load_translator(asked.model),
             asked.data,
@@ -76,7 +78,7 @@ def main(verb: str, arguments: list[str]) -> int:
             reverse=asked.reverse,
             skip_bad_rows=asked.skip_bad_rows,
             progress=True,
-            **{name: value for name, value in search.items() if value is not None},
+            **search,
         )
     if asked.json:
         answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])

@@ -14,6 +14,7 @@ from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer_json, note
 from regard.errors import UsageError
+from regard.generation.settings import SamplingConfig, SearchConfig
 
 if TYPE_CHECKING:
     from regard.tasks.generate import Text
@@ -55,15 +56,16 @@ def main(verb: str, arguments: list[str]) -> int:
         raise UsageError(f"--n must be at least 1, not {asked.n}.")
     if asked.lookup and asked.n > 1:
         raise UsageError("--lookup guesses the next words of one text: leave it out, or --n.")
-    _search({name: True for name in DRAWING if getattr(asked, name) is not None}, asked)  # before anything is loaded
-    from regard.tasks.folders import load_writer
-
-    writer = load_writer(asked.model, asked.precision)
     names = ("max_new_tokens", *DRAWING)
     sampling = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
     sampling |= {"stop": asked.stop} if asked.stop else {}
-    writer.config(sampling)  # what is wrong with it is said before anything is read
+    SamplingConfig(**sampling)  # what is wrong with it is said before anything is loaded
     search = _search(sampling, asked)
+    if search is not None:
+        SearchConfig(**{name: value for name, value in search.items() if name != "stop"})
+    from regard.tasks.folders import load_writer
+
+    writer = load_writer(asked.model, asked.precision)
     prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
     length, context = len(writer.prompt_ids(prompt)), writer.model.config.context
     kept = context - min(writer.config(sampling).max_new_tokens, context // 2)

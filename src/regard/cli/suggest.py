@@ -11,6 +11,7 @@ import tyro
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
+from regard.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard suggest")
     check_folder(asked.model)
+    if asked.n < 1:
+        raise UsageError(f"--n must be at least 1, not {asked.n}.")
     from regard.tasks.folders import load_writer
 
     found = load_writer(asked.model, asked.precision).suggest(asked.text, asked.n)

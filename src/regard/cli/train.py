@@ -188,7 +188,7 @@ def _generate(arguments: list[str]) -> int:
     from regard.models.gpt_settings import GPTConfig
     from regard.nn.lora_settings import LoRAConfig
     from regard.tasks.settings import GenerateConfig
-    from regard.training.recipes import NOT_FOR_WRITERS, USUAL_SIZE, writing_recipe
+    from regard.training.recipes import NOT_FOR_WRITERS
     from regard.training.settings import TrainingConfig
 
     owners = {TrainingConfig: USUAL, GenerateConfig: USUAL, GPTConfig: BY_SIZE, SamplingConfig: USUAL}
@@ -199,7 +199,7 @@ def _generate(arguments: list[str]) -> int:
         program="regard train generate",
         owners=owners,
         without=(*HIDDEN, *NOT_FOR_WRITERS),
-        usual=writing_recipe(USUAL_SIZE).training,
+        usual=_usual_for_writers(),
     )
     from regard.training.writing import train_writer
 
@@ -273,6 +273,24 @@ def _tag_training(asked: Any) -> Callable[..., Run[Any]]:
     from regard.training.tagging import train_tags
 
     return functools.partial(train_tags, tag_column=asked.tag_column, repair_tags=asked.repair_tags)
+
+
+def _usual_for_writers() -> dict[str, Any]:
+    """What is usual of a training's settings: for a new model, and where that differs for one that goes on."""
+    from regard.training.recipes import USUAL_SIZE, fine_tuning_recipe, writing_recipe
+    from regard.training.settings import TrainingConfig
+
+    usual = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}
+    usual |= writing_recipe(USUAL_SIZE).training
+    whole, adapters = (fine_tuning_recipe(lora=lora).training for lora in (False, True))
+    for name in whole:
+        going_on = f"with --from {whole[name]}"
+        if adapters[name] != whole[name]:
+            going_on += f", with --lora {adapters[name]}"
+        elif whole[name] == usual[name]:
+            continue
+        usual[name] = f"{usual[name]}; {going_on}"
+    return usual
 
 
 def _settings(asked: object, own: type) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import tyro
 
@@ -15,6 +15,7 @@ from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json, note_if_cut_off
 from regard.errors import DataError, UsageError
+from regard.generation.settings import SearchConfig
 
 if TYPE_CHECKING:
     from regard.tasks.translate import Translation
@@ -46,15 +47,11 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard translate")
     check_folder(asked.model)
+    _check(asked)
     from regard.tasks.folders import load_translator
 
     translator = load_translator(asked.model, asked.precision)
     if asked.stream:
-        if asked.json or asked.n_best != 1 or asked.beams not in (None, 1) or asked.length_penalty is not None:
-            raise UsageError(
-                "--stream writes one greedy translation as text; leave out --json, --n-best, --beams and "
-                "--length-penalty."
-            )
         limit = {} if asked.max_new_tokens is None else {"max_new_tokens": asked.max_new_tokens}
         for line in chain.from_iterable(_groups(asked.text)):
             for piece in translator.stream(line, **limit):
@@ -62,20 +59,34 @@ def main(verb: str, arguments: list[str]) -> int:
                 sys.stdout.flush()
             sys.stdout.write("\n")
         return 0
-    search = {
-        "beams": asked.beams,
-        "length_penalty": asked.length_penalty,
-        "max_new_tokens": asked.max_new_tokens,
-    }
-    if asked.n_best != 1:
-        search["n_best"] = asked.n_best
-        search["beams"] = asked.beams if asked.beams is not None else max(asked.n_best, translator.search.beams)
-    given = {name: value for name, value in search.items() if value is not None}
+    search = _search(asked, usual_beams=translator.search.beams)
     for lines in _groups(asked.text):
-        for line, translation in zip(lines, translator(lines, **given), strict=True):
+        for line, translation in zip(lines, translator(lines, **search), strict=True):
             _print(line, translation, asked)
         sys.stdout.flush()
     return 0
+
+
+def _check(asked: Arguments) -> None:
+    """What is wrong with a command whatever the model is, said before anything is loaded."""
+    if asked.stream and (
+        asked.json or asked.n_best != 1 or asked.beams not in (None, 1) or asked.length_penalty is not None
+    ):
+        raise UsageError(
+            "--stream writes one greedy translation as text; leave out --json, --n-best, --beams and --length-penalty."
+        )
+    SearchConfig(**_search(asked, usual_beams=1))
+    if asked.text != STDIN:
+        _checked(asked.text, "the text")
+
+
+def _search(asked: Arguments, *, usual_beams: int) -> dict[str, Any]:
+    """What was asked of the search. Several translations take as many beams, where none are given."""
+    given = {name: getattr(asked, name) for name in ("beams", "length_penalty", "max_new_tokens")}
+    search = {name: value for name, value in given.items() if value is not None}
+    if asked.n_best != 1:
+        search = {"beams": max(asked.n_best, usual_beams), **search, "n_best": asked.n_best}
+    return search
 
 
 def _print(source: str, translation: Translation, asked: Arguments) -> None:

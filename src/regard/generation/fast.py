@@ -126,7 +126,7 @@ class Sources:
     def __init__(self) -> None:
         self.of_row = np.zeros(0, dtype=np.int64)
         self.lengths = np.ones(1, dtype=np.int64)
-        self.longest = 1
+        self.history = np.zeros((1, 1), dtype=np.int64)  # a source lies in the line of its own number
         self.arrays: list[tuple[Tensor, Tensor]] = []
 
 
@@ -144,7 +144,7 @@ class Machine:
 
     def run(self, ids: Ints, rows: Ints, positions: Ints, lines: Lines, sources: Sources) -> None:
         """One step over as many slots as there are `ids`: which token, of which row, at which position."""
-        self._make_room(len(ids), max(lines.history.shape[1], sources.longest))
+        self._make_room(len(ids), max(lines.history.shape[1], sources.history.shape[1]))
         _check_ids(ids, self.program.vocab_size)
         try:
             self._run(ids, rows, positions, lines, sources)
@@ -175,7 +175,7 @@ class Machine:
             lines.history,
             sources.of_row[rows] if len(sources.of_row) else rows,
             sources.lengths,
-            sources.longest,
+            sources.history,
             self.constants,
             self.barrier,
         )
@@ -294,7 +294,8 @@ class FastSeq2SeqDecoder:
         self._lines.start(len(ids))
         sources = self._sources = Sources()
         sources.of_row = np.arange(len(ids), dtype=np.int64)
-        sources.lengths, sources.longest = lengths.numpy().astype(np.int64), ids.shape[1]
+        sources.lengths = lengths.numpy().astype(np.int64)
+        sources.history = np.repeat(sources.of_row[:, None], ids.shape[1], axis=1)
         for block in self._model.decoder:
             assert isinstance(block, Block) and block.cross_attention is not None
             keys, values = block.cross_attention.read_memory(memory)

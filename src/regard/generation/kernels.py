@@ -54,6 +54,7 @@ IDENTITY, RELU, GELU, GELU_TANH, SILU, RELU2, SWIGLU = range(7)
 
 LINE = 16  # floats of a cache line
 GROUP = 32  # weights of a row that share a scale in 4 bits
+NOTHING = np.int64(0)  # for an address that is not there
 _SPINS = 2_000  # looks at the barrier before the core is offered to others
 
 
@@ -101,6 +102,13 @@ def wait_for(counter, seen, spins):
             return now
         pause()
     return seen
+
+
+@_fast
+def _copy(x, out):
+    """A slice would do, but for the seconds that its error message takes to compile."""
+    for i in range(len(x)):
+        out[i] = x[i]
 
 
 @_fast
@@ -188,14 +196,14 @@ def _dot(row, x):
 
 @_fast
 def _dot4(row, a, b, c, d):
-    """One row with four slots: it is read and widened once."""
+    """One row with four others: it is read and widened once, and the four sums do not wait for each other."""
     w, x, y, z = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
     for j in range(len(row)):
         weight = np.float32(row[j])
-        w += weight * a[j]
-        x += weight * b[j]
-        y += weight * c[j]
-        z += weight * d[j]
+        w += weight * np.float32(a[j])
+        x += weight * np.float32(b[j])
+        y += weight * np.float32(c[j])
+        z += weight * np.float32(d[j])
     return w, x, y, z
 
 
@@ -242,9 +250,23 @@ def _put(state, slot, place, value, mode):
 
 
 @_fast
+def _times(row, scale, bias, inputs, state, place, mode):
+    """A row of a matrix times every slot's vector, four slots at a time."""
+    whole = len(state) // 4 * 4
+    for slot in range(0, whole, 4):
+        a, b, c, d = _dot4(row, inputs[slot], inputs[slot + 1], inputs[slot + 2], inputs[slot + 3])
+        _put(state, slot, place, a * scale + bias, mode)
+        _put(state, slot + 1, place, b * scale + bias, mode)
+        _put(state, slot + 2, place, c * scale + bias, mode)
+        _put(state, slot + 3, place, d * scale + bias, mode)
+    for slot in range(whole, len(state)):
+        _put(state, slot, place, _dot(row, inputs[slot]) * scale + bias, mode)
+
+
+@_fast
 def _some_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, corrections):
     """Rows `first + shift` … of the matrix times every slot's vector, to `first` … of the target."""
-    slots, target, columns = len(state), op[TARGET], op[COLUMNS]
+    target, columns = op[TARGET], op[COLUMNS]
     groups, wide = _groups(columns), code_scales.shape[1]
     codes_at, scales_at, shifts_at = codes.ctypes.data, code_scales.ctypes.data, corrections.ctypes.data
     has_bias, has_scale = op[BIAS] != 0, op[PRECISION] == INT8
@@ -254,40 +276,20 @@ def _some_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, 
         row = place + shift
         bias = biases[row] if has_bias else np.float32(0.0)
         scale = scales[row] if has_scale else np.float32(1.0)
-        slot = 0
         if op[PRECISION] == INT4:
             weights, scale_row = op[WEIGHT] + row * groups * 16, op[SCALE] + row * groups * 2
-            while slot < slots:
+            for slot in range(len(state)):
                 at_codes, at_scales = slot * wide * GROUP, slot * wide * 4
                 found = _dot_int4(
                     weights, scale_row, codes_at + at_codes, scales_at + at_scales, shifts_at + at_scales, groups
                 )
                 _put(state, slot, target + place, found + bias, mode)
-                slot += 1
         elif op[PRECISION] == INT8:
             bytes_ = carray(pointer(op[WEIGHT] + row * columns), columns, np.int8)
-            while slot + 4 <= slots:
-                a, b, c, d = _dot4(bytes_, inputs[slot], inputs[slot + 1], inputs[slot + 2], inputs[slot + 3])
-                _put(state, slot, target + place, a * scale + bias, mode)
-                _put(state, slot + 1, target + place, b * scale + bias, mode)
-                _put(state, slot + 2, target + place, c * scale + bias, mode)
-                _put(state, slot + 3, target + place, d * scale + bias, mode)
-                slot += 4
-            while slot < slots:
-                _put(state, slot, target + place, _dot(bytes_, inputs[slot]) * scale + bias, mode)
-                slot += 1
+            _times(bytes_, scale, bias, inputs, state, target + place, mode)
         else:
             floats = carray(pointer(op[WEIGHT] + row * columns * 4), columns, np.float32)
-            while slot + 4 <= slots:
-                a, b, c, d = _dot4(floats, inputs[slot], inputs[slot + 1], inputs[slot + 2], inputs[slot + 3])
-                _put(state, slot, target + place, a + bias, mode)
-                _put(state, slot + 1, target + place, b + bias, mode)
-                _put(state, slot + 2, target + place, c + bias, mode)
-                _put(state, slot + 3, target + place, d + bias, mode)
-                slot += 4
-            while slot < slots:
-                _put(state, slot, target + place, _dot(floats, inputs[slot]) + bias, mode)
-                slot += 1
+            _times(floats, scale, bias, inputs, state, target + place, mode)
 
 
 @_fast
@@ -306,19 +308,20 @@ def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, cons
         if op[NORM]:
             _normalise(x, inputs[slot, :columns], op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
         else:
-            inputs[slot, :columns] = x
+            _copy(x, inputs[slot])
         if op[PRECISION] == INT4:
             inputs[slot, columns : groups * GROUP] = np.float32(0.0)
             _encode(inputs[slot], codes[slot], code_scales[slot, :groups], corrections[slot, :groups])
     gated = op[ACTIVATION] == SWIGLU
-    rows = op[ROWS] // 2 if gated else op[ROWS]
+    parts = 2 if gated else 1  # the first half of the rows is bent and multiplied by the second
+    rows = op[ROWS] // parts
     first, last = _share(rows, rank, size), _share(rows, rank + 1, size)
-    _some_rows(op, first, last, 0, ADD if op[ADDED] else STORE, state, inputs, codes, code_scales, corrections)
-    if op[ACTIVATION]:
-        for slot in range(len(state)):
-            _bend(state[slot, target + first : target + last], SILU if gated else op[ACTIVATION])
-    if gated:
-        _some_rows(op, first, last, rows, MULTIPLY, state, inputs, codes, code_scales, corrections)
+    for part in range(parts):
+        mode = MULTIPLY if part else (ADD if op[ADDED] else STORE)
+        _some_rows(op, first, last, part * rows, mode, state, inputs, codes, code_scales, corrections)
+        if op[ACTIVATION] and not part:
+            for slot in range(len(state)):
+                _bend(state[slot, target + first : target + last], SILU if gated else op[ACTIVATION])
 
 
 # Attention ----------------------------------------------------------------------------------------------------
@@ -329,9 +332,9 @@ def _prepare(op, x, position, gain, out, constants):
     """A query or key of one head: normalised and turned, where the model does that."""
     width = op[WIDTH]
     if op[NORM]:
-        _normalise(x, out, RMS_NORM, gain, 0, constants[op[EPSILON]])
+        _normalise(x, out, op[NORM], gain, NOTHING, constants[op[EPSILON]])
     else:
-        out[:width] = x
+        _copy(x, out)
     if op[ROTARY]:
         half = width // 2
         cosine = carray(pointer(op[ROTARY] + position * width * 4), width, np.float32)
@@ -362,28 +365,6 @@ def _keep(x, at, address, scale_address, width):
 
 
 @_fast
-def _score(q, at, address, scale_address, width):
-    if scale_address:
-        scale = carray(pointer(scale_address + at * 4), 1, np.float32)[0]
-        return scale * _dot(carray(pointer(address + at * width), width, np.int8), q)
-    return _dot(carray(pointer(address + at * width * 4), width, np.float32), q)
-
-
-@_fast
-def _blend(out, weight, at, address, scale_address, width):
-    """Add a value, so much of it."""
-    if scale_address:
-        weight *= carray(pointer(scale_address + at * 4), 1, np.float32)[0]
-        bytes_ = carray(pointer(address + at * width), width, np.int8)
-        for i in range(width):
-            out[i] += weight * np.float32(bytes_[i])
-    else:
-        floats = carray(pointer(address + at * width * 4), width, np.float32)
-        for i in range(width):
-            out[i] += weight * floats[i]
-
-
-@_fast
 def _soften(scores):
     """Softmax in place."""
     largest = scores[0]
@@ -399,6 +380,66 @@ def _soften(scores):
 
 
 @_fast
+def _place(past, t, stride, base):
+    return past[t] * stride + base + t
+
+
+@_fast
+def _row(kind, size, address, at, width):
+    """Place `at` of a cache, a key or a value, in numbers of `size` bytes."""
+    return carray(pointer(address + at * width * size), width, kind)
+
+
+@_fast
+def _scale(address, at):
+    return carray(pointer(address + at * 4), 1, np.float32)[0]
+
+
+@_fast
+def _look_back(kind, q, out, scores, past, stride, base, keys, key_scales, values, value_scales):
+    """What a query gathers from a cache of this kind of numbers, four places at a time.
+
+    Position t lies in line `past[t]`, which begins `stride` places after the one before it.
+    """
+    width, length = len(q), len(past)
+    size, whole = 1 if key_scales else 4, length // 4 * 4
+    for t in range(0, whole, 4):
+        scores[t], scores[t + 1], scores[t + 2], scores[t + 3] = _dot4(
+            q,
+            _row(kind, size, keys, _place(past, t, stride, base), width),
+            _row(kind, size, keys, _place(past, t + 1, stride, base), width),
+            _row(kind, size, keys, _place(past, t + 2, stride, base), width),
+            _row(kind, size, keys, _place(past, t + 3, stride, base), width),
+        )
+    for t in range(whole, length):
+        scores[t] = _dot(_row(kind, size, keys, _place(past, t, stride, base), width), q)
+    factor = np.float32(1.0) / np.sqrt(np.float32(width))
+    for t in range(length):
+        scores[t] *= factor * _scale(key_scales, _place(past, t, stride, base)) if key_scales else factor
+    _soften(scores[:length])
+    if value_scales:
+        for t in range(length):
+            scores[t] *= _scale(value_scales, _place(past, t, stride, base))
+    out[:] = np.float32(0.0)
+    for t in range(0, whole, 4):
+        a, b = (
+            _row(kind, size, values, _place(past, t, stride, base), width),
+            _row(kind, size, values, _place(past, t + 1, stride, base), width),
+        )
+        c, d = (
+            _row(kind, size, values, _place(past, t + 2, stride, base), width),
+            _row(kind, size, values, _place(past, t + 3, stride, base), width),
+        )
+        w, x, y, z = scores[t], scores[t + 1], scores[t + 2], scores[t + 3]
+        for i in range(width):
+            out[i] += w * np.float32(a[i]) + x * np.float32(b[i]) + y * np.float32(c[i]) + z * np.float32(d[i])
+    for t in range(whole, length):
+        a, w = _row(kind, size, values, _place(past, t, stride, base), width), scores[t]
+        for i in range(width):
+            out[i] += w * np.float32(a[i])
+
+
+@_fast
 def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, positions, turns, history, constants):
     """Self-attention: the new keys and values join the cache, then every slot looks back over its own text."""
     heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
@@ -407,54 +448,50 @@ def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, posit
     key_scales, value_scales = caches[op[LAYER], 2], caches[op[LAYER], 3]
     prepared, scores = buffers[:width], buffers[width:]
     slots, source = len(state), op[SOURCE]
-    factor = np.float32(1.0) / np.sqrt(np.float32(width))
     gain_of_keys = op[GAIN] + width * 4 if op[GAIN] else 0
+    stride = groups * capacity
     for group in range(groups * rank // size, groups * (rank + 1) // size):
+        base = group * capacity
         for slot in range(slots):
-            at = (lines[slot] * groups + group) * capacity + positions[slot]
+            at = lines[slot] * stride + base + positions[slot]
             k = source + (heads + group) * width
             v = k + groups * width
             _prepare(op, state[slot, k : k + width], turns[slot], gain_of_keys, prepared, constants)
             _keep(prepared, at, keys, key_scales, width)
             _keep(state[slot, v : v + width], at, values, value_scales, width)
         for slot in range(slots):
-            length = positions[slot] + 1
-            past = history[rows[slot]]
+            past = history[rows[slot], : positions[slot] + 1]
             for head in range(group * shared, (group + 1) * shared):
                 q = source + head * width
                 _prepare(op, state[slot, q : q + width], turns[slot], op[GAIN], prepared, constants)
-                for t in range(length):
-                    at = (past[t] * groups + group) * capacity + t
-                    scores[t] = _score(prepared, at, keys, key_scales, width) * factor
-                _soften(scores[:length])
                 out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
-                out[:] = np.float32(0.0)
-                for t in range(length):
-                    at = (past[t] * groups + group) * capacity + t
-                    _blend(out, scores[t], at, values, value_scales, width)
+                if key_scales:
+                    _look_back(
+                        np.int8, prepared, out, scores, past, stride, base, keys, key_scales, values, value_scales
+                    )
+                else:
+                    _look_back(
+                        np.float32, prepared, out, scores, past, stride, base, keys, key_scales, values, value_scales
+                    )
 
 
 @_fast
-def _cross_attend(op, rank, size, state, buffers, source_of, lengths, longest, constants):
+def _cross_attend(op, rank, size, state, buffers, source_of, lengths, history, constants):
     """Cross-attention over what the encoder made of the source that a slot's row belongs to."""
     heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
-    shared = heads // groups
+    shared, longest = heads // groups, history.shape[1]
     prepared, scores = buffers[:width], buffers[width:]
-    factor = np.float32(1.0) / np.sqrt(np.float32(width))
     units = len(state) * heads
     for unit in range(units * rank // size, units * (rank + 1) // size):
         slot, head = unit // heads, unit % heads
-        group, source = head // shared, source_of[slot]
+        past = history[source_of[slot], : lengths[source_of[slot]]]
         q = op[SOURCE] + head * width
-        _prepare(op, state[slot, q : q + width], 0, op[GAIN], prepared, constants)
-        start = (source * groups + group) * longest
-        for t in range(lengths[source]):
-            scores[t] = _score(prepared, start + t, op[CROSS_KEYS], 0, width) * factor
-        _soften(scores[: lengths[source]])
+        _prepare(op, state[slot, q : q + width], NOTHING, op[GAIN], prepared, constants)
         out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
-        out[:] = np.float32(0.0)
-        for t in range(lengths[source]):
-            _blend(out, scores[t], start + t, op[CROSS_VALUES], 0, width)
+        stride, base = groups * longest, head // shared * longest
+        _look_back(
+            np.float32, prepared, out, scores, past, stride, base, op[CROSS_KEYS], NOTHING, op[CROSS_VALUES], NOTHING
+        )
 
 
 # The rest -----------------------------------------------------------------------------------------------------
@@ -515,7 +552,7 @@ def run(
     history,
     source_of,
     source_lengths,
-    longest,
+    source_history,
     constants,
     barrier,
 ):
@@ -542,7 +579,7 @@ def run(
                 constants,
             )
         elif op[OPERATION] == CROSS_ATTEND:
-            _cross_attend(op, rank, size, state, buffers[rank], source_of, source_lengths, longest, constants)
+            _cross_attend(op, rank, size, state, buffers[rank], source_of, source_lengths, source_history, constants)
         elif op[OPERATION] == EMBED:
             _embed(op, rank, size, state, ids, positions, constants)
         else:

@@ -7,12 +7,15 @@ import torch
 
 from regard.errors import UsageError
 from regard.tasks.generate import Writer
+from regard.tasks.translate import Translator
 from regard.views.causal import CausalTraining
 
 
 @torch.no_grad()
-def causal_training(writer: Writer, text: str) -> CausalTraining:
+def causal_training(writer: Writer | Translator, text: str) -> CausalTraining:
     """The exercises of one pass over `text`; of a long one, those of its first context."""
+    if not isinstance(writer, Writer):
+        raise UsageError("what each position has to guess is drawn for language models: `regard train generate`.")
     ids = writer.tokenizer.encode(text)[: writer.model.config.context]
     if len(ids) < 2:
         raise UsageError("there is nothing to guess in a text of fewer than two tokens: give a longer one.")

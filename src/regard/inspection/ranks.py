@@ -26,6 +26,7 @@ from regard.nn.lora import merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.packed import Packed
 from regard.tasks.generate import Writer
+from regard.tasks.translate import Translation, Translator
 from regard.views.ranks import Ranks
 
 
@@ -123,15 +124,40 @@ def _truncate(attention: MultiHeadAttention, rank: int) -> None:
     attention.output.weight.copy_(up.flatten(0, 1).T.to(attention.output.weight))
 
 
-def rank_curve(writer: Writer, text: str, *, ranks: Sequence[int] | None = None) -> dict[int, float]:
-    """Rank → loss of `text` with all value matrices cut down to that rank; the last is the model as it is."""
-    width = writer.model.config.head_width
+def rank_curve(
+    model: Writer | Translator,
+    text: str,
+    *,
+    target: str | Translation | None = None,
+    ranks: Sequence[int] | None = None,
+) -> dict[int, float]:
+    """Rank → loss with all value matrices cut down to that rank; the last is the model as it is.
+
+    The loss is that of `text`; of a translator, that of a translation of it: `target`, or the whole model's own.
+    """
+    width = model.model.config.head_width
     asked = sorted({*_steps(width), width} if ranks is None else set(ranks))
+    if isinstance(model, Translator) and target is None:
+        target = model(text)
     losses = {}
     for rank in asked:
-        model = truncate_values(writer.model, rank) if rank < width else writer.model
-        losses[rank] = Writer(model, writer.tokenizer).score(text).loss  # type: ignore[arg-type]
+        cut = truncate_values(model.model, rank) if rank < width else model.model
+        losses[rank] = _loss(_with(model, cut), text, target)
     return losses
+
+
+def _with(model: Writer | Translator, cut: nn.Module) -> Writer | Translator:
+    """The same object that answers text, with other weights; the one given is left as it is."""
+    changed = copy.copy(model)
+    changed.model = cut  # type: ignore[assignment]
+    return changed
+
+
+def _loss(model: Writer | Translator, text: str, target: str | Translation | None) -> float:
+    if isinstance(model, Translator):
+        assert target is not None
+        return model.loss(text, target)
+    return model.score(text).loss
 
 
 def _steps(width: int) -> list[int]:
@@ -140,13 +166,13 @@ def _steps(width: int) -> list[int]:
     return [0, *powers, *(3 * power // 2 for power in powers if power > 2 and 3 * power // 2 < width)]
 
 
-def value_ranks(writer: Writer, text: str) -> Ranks:
-    """What there is to see: the spectra of all attentions, and the loss of `text` by rank."""
-    factors = factors_of(writer.model)
+def value_ranks(model: Writer | Translator, text: str, *, target: str | Translation | None = None) -> Ranks:
+    """What there is to see: the spectra of all attentions, and the loss by rank of `text`, or of its translation."""
+    factors = factors_of(model.model)
     return Ranks(
-        width=writer.model.config.width,
-        head_width=writer.model.config.head_width,
+        width=model.model.config.width,
+        head_width=model.model.config.head_width,
         spectra={address: found.spectrum().numpy() for address, found in factors.items()},
         ranks={address: found.ranks() for address, found in factors.items()},
-        losses=rank_curve(writer, text),
+        losses=rank_curve(model, text, target=target),
     )

@@ -7,6 +7,8 @@ little beside many rows and much beside one: writing token by token is the busin
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -20,7 +22,8 @@ from regard.errors import UsageError
 Precision = Literal["fp32", "int8", "int4"]
 PRECISIONS = get_args(Precision)
 GROUP = 32  # weights that share a scale in 4 bits
-LARGEST = {"int8": 127, "int4": 7}
+AT_ONCE = 1 << 22  # weights that are packed together
+LARGEST = 127  # code in 8 bits
 
 
 class Packed:
@@ -73,13 +76,23 @@ class Packed:
 
 
 def pack(weight: Tensor, precision: Precision) -> Packed:
-    """The nearest matrix in so many bits."""
+    """The nearest matrix in so many bits, a few rows at a time: a large one would need its size again."""
     rows, columns = weight.shape
-    if precision == "int8":
-        scales = weight.abs().amax(dim=1).clamp_(min=1e-20) / LARGEST["int8"]
-        return Packed((weight / scales[:, None]).round_().to(torch.int8), scales, (rows, columns), precision)
-    if precision != "int4":
+    pack_rows = _PACKERS.get(precision)
+    if pack_rows is None:
         raise UsageError(f"precision must be int8 or int4 to pack by, not {precision!r}.")
+    pieces = [pack_rows(piece) for piece in weight.split(max(1, AT_ONCE // columns))]
+    codes, scales = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+    return Packed(codes, scales, (rows, columns), precision)
+
+
+def _int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    scales = weight.abs().amax(dim=1).clamp_(min=1e-20) / LARGEST
+    return (weight / scales[:, None]).round_().to(torch.int8), scales
+
+
+def _int4(weight: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = weight.shape
     grouped = F.pad(weight, (0, -columns % (2 * GROUP))).view(rows, -1, GROUP)
     # The weight of largest size gets code 0, which is -8: so all sixteen codes are used, and its sign is the scale's.
     extreme = grouped.gather(2, grouped.abs().argmax(dim=2, keepdim=True))
@@ -87,7 +100,10 @@ def pack(weight: Tensor, precision: Precision) -> Packed:
     plain = scales.float()
     codes = torch.where(plain != 0, grouped / plain, 0.0).add_(8).round_().clamp_(0, 15).to(torch.uint8)
     low, high = codes.view(rows, -1, 2, GROUP).unbind(dim=2)
-    return Packed((low | high << 4).flatten(1), scales.squeeze(2), (rows, columns), precision)
+    return (low | high << 4).flatten(1), scales.squeeze(2)
+
+
+_PACKERS = {"int8": _int8, "int4": _int4}
 
 
 @torch.no_grad()
@@ -118,6 +134,13 @@ def pack_weights(model: nn.Module, precision: Precision) -> None:
             setattr(module, name, packed)
     for param in model.parameters():
         param.requires_grad_(False)
+    _give_back_memory()
+
+
+def _give_back_memory() -> None:
+    """Hand what was freed back to the system. The C library keeps it in case it is asked for as much again."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _code_bytes(weight: Tensor, precision: Precision) -> int:

@@ -24,7 +24,7 @@ from regard.models.bert import AnyBert, encoder_of
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture, is_watched, observe
-from regard.tasks.reading import alike, in_threads, padded
+from regard.tasks.reading import Reader, alike, in_threads, padded
 from regard.tasks.settings import EmbedConfig
 from regard.tasks.task import FolderContents, Usage
 from regard.text.tokenizer import Tokenizer
@@ -98,10 +98,12 @@ class Embedder:
         found = np.empty((len(rows), self.bert.config.width), dtype=np.float32)
         batches = alike([len(row) for row in rows], shares=torch.get_num_threads())
 
+        read = Reader(self.bert)
+
         @torch.inference_mode()
         def run(batch: list[int]) -> Tensor:
             ids, lengths = padded([rows[number] for number in batch], self.tokenizer.pad_id, self._device)
-            pooled = pool(self.bert(ids, lengths), lengths, config.pooling)
+            pooled = pool(read(ids, lengths), lengths, config.pooling)
             return F.normalize(pooled, dim=-1) if config.normalise else pooled
 
         # Who watches is known in the thread that asked, and an accelerator computes one batch at a time.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoint.adapters import BASE, BaseReference, base_tensors
+from regard.checkpoint.adapters import BASE, BaseReference, base_tensors, name_to_keep
 from regard.checkpoint.atomic import locate
 from regard.checkpoint.card import Card, model_card
 from regard.checkpoint.convert.bert import CLASSES, ForeignBert, is_bert, read_bert, write_bert
@@ -287,7 +287,7 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> AnyModel:
 
 def _card(model: AnyModel, folder: Path, *, origin: str) -> Card:
     """The card of a model that came from elsewhere."""
-    usage = model.usage(folder)
+    usage = model.usage(Path(name_to_keep(str(folder))))
     answering: Any = model.search if isinstance(model, Translator) else None
     answering = model.sampling if isinstance(model, Writer) else answering
     answering = model.config if isinstance(model, Embedder) else answering

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.checkpoint.card import CardData
@@ -363,11 +364,7 @@ class Translator:
         A `Translation` is looked at piece by piece as it was written, a text as the vocabulary cuts it.
         """
         source_ids = self._source_ids(text)
-        output = self(text) if target is None else target
-        pieces = self.vocabularies.target.encode(output) if isinstance(output, str) else output.ids
-        target_ids = [self.start_id, *pieces]
-        if self.model.config.positions == "learned":  # a translation that was cut off has one piece too many
-            target_ids = target_ids[: self.model.config.max_positions]
+        target_ids = self._target_ids(self(text) if target is None else target)
         tokens = {
             "encoder": [self.vocabularies.source.tokens(source_ids)],
             "decoder": [self.vocabularies.target.tokens(target_ids)],
@@ -376,6 +373,16 @@ class Translator:
             source, _ = self._tensors([source_ids])
             self.model(source, torch.tensor([target_ids], device=source.device))
         return trace
+
+    @torch.no_grad()
+    def loss(self, text: str, target: str | Translation) -> float:
+        """How surprising a translation of `text` is: mean cross-entropy of its pieces and its end, in nats."""
+        read = self._target_ids(target)
+        ended = isinstance(target, str) or target.ended
+        following = [*self._pieces(target), *([self.end_id] if ended else [])][: len(read)]
+        source, _ = self._tensors([self._source_ids(text)])
+        logits = self.model(source, torch.tensor([read[: len(following)]], device=source.device))[0]
+        return float(F.cross_entropy(logits, torch.tensor(following, device=source.device)))
 
     def contents(self) -> FolderContents:
         config = {
@@ -416,6 +423,17 @@ class Translator:
             raise UsageError(f"a text to translate must be a str, not {type(text).__name__}.")
         # Training drops white space around a sentence, so the model has never seen any.
         return [*self.vocabularies.source.encode(text.strip()), self.vocabularies.source.end_id]
+
+    def _target_ids(self, target: str | Translation) -> list[int]:
+        """What the decoder reads of a translation: the start symbol and the pieces."""
+        ids = [self.start_id, *self._pieces(target)]
+        if self.model.config.positions == "learned":  # a translation that was cut off has one piece too many
+            ids = ids[: self.model.config.max_positions]
+        return ids
+
+    def _pieces(self, target: str | Translation) -> Sequence[int]:
+        """The ids of a translation: as they were written, or as the vocabulary cuts a text."""
+        return self.vocabularies.target.encode(target) if isinstance(target, str) else target.ids
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         target = self.vocabularies.target

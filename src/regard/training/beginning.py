@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.checkpoint.adapters import BASE, BaseReference, weights_checksum
+from regard.checkpoint.adapters import BASE, BaseReference, name_to_keep, weights_checksum
 from regard.checkpoint.folder import ADAPTER, WEIGHTS, own_tensors
 from regard.config import to_dict
 from regard.errors import UsageError
@@ -72,7 +72,7 @@ class Beginning:
 
     def settings(self) -> dict[str, Any]:
         """For the card."""
-        return {"from": self.name, LORA: self.lora is not None, **_plain(self.lora)}
+        return {"from": name_to_keep(self.name), LORA: self.lora is not None, **_plain(self.lora)}
 
     def identity(self) -> dict[str, Any]:
         """What a resumed run must have the same: the weights, wherever they lie now."""
@@ -85,7 +85,7 @@ class Beginning:
         if self.lora is None:
             frozen = not all(param.requires_grad for param in model.parameters())
             what = f"{learning:,} numbers learn, the others stay" if frozen else "all weights learn"
-        return f"beginning: the weights of {self.name}; {what}"
+        return f"beginning: the weights of {name_to_keep(self.name)}; {what}"
 
     def close(self, model: nn.Module, out: Path) -> Weights:
         """What to write into `out`. Adapters are merged into the model, which is a plain one again.

@@ -22,39 +22,66 @@ BYTES = 4  # of a number in fp32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Costs:
+    """What is counted of every model, whatever it is for. A pass is over one token of each text that it reads."""
+
     preset: str
-    recipe: str
     vocab_size: int
-    parameters: int
-    by_part: dict[str, int]
+    by_part: dict[str, int]  # parameters, by what they are for
     values: ValueCounts
-    weight_bytes: int
-    training_bytes: int  # weights, gradients and two moments of Adam
     activation_bytes: int  # about what a batch of `batch_tokens` keeps for the backward pass
     batch_tokens: int
     cache_bytes_per_token: int  # keys and values a decoder remembers
-    forward_flops: int  # for one source and one target token
-    training_flops: int
-    paper_flops: int | None  # the whole training of the paper, for the presets it published
+    forward_flops: int
+
+    @property
+    def parameters(self) -> int:
+        return sum(self.by_part.values())
+
+    @property
+    def weight_bytes(self) -> int:
+        return BYTES * self.parameters
+
+    @property
+    def training_bytes(self) -> int:
+        """Weights, gradients and two moments of Adam."""
+        return 4 * self.weight_bytes
+
+    @property
+    def training_flops(self) -> int:
+        return 3 * self.forward_flops
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "values": self.values.as_dict()}
+        derived = ("parameters", "weight_bytes", "training_bytes", "training_flops")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}, "values": self.values.as_dict()}
 
-    def __str__(self) -> str:
-        parts = "\n".join(f"  {name:<22}{count:>15,}" for name, count in self.by_part.items())
-        lines = [
-            f"{self.preset} ({self.recipe} recipe, {self.vocab_size:,} pieces)",
+    def lines(self, title: str, *, cache: str, remembered: str, passed: str) -> list[str]:
+        """All of it as text; `cache` names the memory of a decoder, `passed` what a pass reads."""
+        return [
+            title,
             f"parameters              {self.parameters:>15,}",
-            parts,
+            *(f"  {name:<22}{count:>15,}" for name, count in self.by_part.items()),
             f"weights in fp32         {size_text(self.weight_bytes):>15}",
             f"training, Adam          {size_text(self.training_bytes):>15}  weights, gradients, two moments",
             f"activations             {size_text(self.activation_bytes):>15}  "
             f"about, for a batch of {self.batch_tokens:,}",
-            f"cache while decoding    {size_text(self.cache_bytes_per_token):>15}  a token",
-            f"forward pass            {flops_text(self.forward_flops):>15}  a source and a target token",
-            f"training                {flops_text(self.training_flops):>15}  a source and a target token",
+            f"{cache:<24}{size_text(self.cache_bytes_per_token):>15}  {remembered}",
+            f"forward pass            {flops_text(self.forward_flops):>15}  {passed}",
+            f"training                {flops_text(self.training_flops):>15}  {passed}",
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Costs):
+    """What a translator costs."""
+
+    recipe: str
+    paper_flops: int | None  # the whole training of the paper, for the presets it published
+
+    def __str__(self) -> str:
+        title = f"{self.preset} ({self.recipe} recipe, {self.vocab_size:,} pieces)"
+        passed = "a source and a target token"
+        lines = self.lines(title, cache="cache while decoding", remembered="a token", passed=passed)
         if self.paper_flops is not None:
             time = lasting(self.paper_flops / 100e9)
             lines.append(
@@ -76,24 +103,18 @@ def plan(preset: str, *, vocab_size: int | None = None, recipe: str | None = Non
         raise UsageError(f"batch_tokens must be at least 1, not {batch_tokens}.")
     vocabulary = int(str(PRESETS[preset].get("vocab_size", 8000))) if vocab_size is None else vocab_size
     config = from_dict(TransformerConfig, {**translation_recipe(recipe, preset).model, "vocab_size": vocabulary})
-    by_part = parameters_by_part(config)
-    parameters = sum(by_part.values())
     forward = _forward_flops(config)
     paper = PAPER_STEPS.get(preset)
     return Plan(
         preset=preset,
         recipe=recipe,
         vocab_size=vocabulary,
-        parameters=parameters,
-        by_part=by_part,
+        by_part=parameters_by_part(config),
         values=counts_of(config, config.attentions),
-        weight_bytes=BYTES * parameters,
-        training_bytes=4 * BYTES * parameters,
         activation_bytes=_activation_bytes(config, batch_tokens),
         batch_tokens=batch_tokens,
         cache_bytes_per_token=2 * BYTES * config.decoder_layers * config.heads * config.head_width,
         forward_flops=forward,
-        training_flops=3 * forward,
         paper_flops=3 * forward * paper * PAPER_TOKENS if paper else None,
     )
 

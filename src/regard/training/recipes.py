@@ -67,7 +67,12 @@ def writing_recipe(size: str) -> Recipe:
     return Recipe(
         model=shape,
         training=dict(
-            learning_rate=0.004, matrix_learning_rate=0.02, warmup_steps=100, label_smoothing=0.0, beta2=0.95
+            learning_rate=0.02,
+            matrix_learning_rate=0.03,
+            warmup_steps=20,
+            schedule="trapezoid",
+            label_smoothing=0.0,
+            beta2=0.95,
         ),
     )
 

@@ -59,9 +59,8 @@ class Replicas:
             results = [self._share(shares[0], seeds[0])]
         else:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.count, initializer=torch.set_num_threads, initargs=(1,))
-            with one_thread():
-                results = list(self._pool.map(self._share, shares, seeds))
+                self._pool = ThreadPoolExecutor(self.count)
+            results = list(self._pool.map(self._single_threaded_share, shares, seeds))
         tokens = sum(tokens for _, _, tokens in results)
         plain = sum(plain * count for _, plain, count in results) / tokens
         self._add([gradients for gradients, _, _ in results], [count / tokens for _, _, count in results])
@@ -70,6 +69,11 @@ class Replicas:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown()
+
+    def _single_threaded_share(self, rows: Sequence[int], seed: int) -> tuple[tuple[Tensor | None, ...], float, int]:
+        # In the worker: an initialiser of the pool may come late, and would then limit the rest of the process.
+        with one_thread():
+            return self._share(rows, seed)
 
     def _share(self, rows: Sequence[int], seed: int) -> tuple[tuple[Tensor | None, ...], float, int]:
         device = self._params[0].device

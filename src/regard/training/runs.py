@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
+from regard.checkpoint.adapters import name_to_keep
 from regard.checkpoint.atomic import is_edited_card
 from regard.checkpoint.card import Card, CardScore, model_card
 from regard.checkpoint.folder import CARD, write_model
@@ -131,7 +132,7 @@ def _write_model(
     described: Mapping[str, Any],
 ) -> None:
     contents = task.contents()
-    usage = task.usage(folder)
+    usage = task.usage(Path(name_to_keep(str(folder))))
     card = Card(
         title=folder.name,
         summary=task.summary + (f" {BEGUN.format(described['from'])}" if "from" in described else ""),

@@ -6,14 +6,13 @@ the middle of a full context, that is for half of it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from regard.config import from_dict
 from regard.errors import UsageError, unknown
 from regard.models.gpt_settings import PRESETS, GPTConfig
-from regard.training.costs import BYTES, flops_text, lasting, size_text
-from regard.training.value_counts import ValueCounts, counts_of
+from regard.training.costs import BYTES, Costs, flops_text, lasting, size_text
+from regard.training.value_counts import counts_of
 
 PUBLISHED_TOKENS = {"gpt3": 300 * 10**9, "llama-7b": 2 * 10**12, "llama3-8b": 15 * 10**12}  # of their trainings
 VOCABULARY = 4000  # pieces, where the preset leaves them to the tokenizer
@@ -21,41 +20,16 @@ FAST = 100e15  # FLOP/s: a thousand accelerators with a tenth of a petaflop each
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriterPlan:
-    preset: str
-    vocab_size: int
+class WriterPlan(Costs):
+    """What a language model costs."""
+
     context: int
-    parameters: int
-    by_part: dict[str, int]
-    values: ValueCounts
-    weight_bytes: int
-    training_bytes: int  # weights, gradients and two moments of Adam
-    activation_bytes: int  # about what a batch of `batch_tokens` keeps for the backward pass
-    batch_tokens: int
-    cache_bytes_per_token: int  # keys and values
-    forward_flops: int  # for one token
-    training_flops: int
     published_flops: int | None  # the whole training, where its tokens were published
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "values": self.values.as_dict()}
-
     def __str__(self) -> str:
-        parts = "\n".join(f"  {name:<22}{count:>15,}" for name, count in self.by_part.items())
-        full_cache = self.cache_bytes_per_token * self.context
-        lines = [
-            f"{self.preset} (language model, {self.vocab_size:,} tokens, context {self.context:,})",
-            f"parameters              {self.parameters:>15,}",
-            parts,
-            f"weights in fp32         {size_text(self.weight_bytes):>15}",
-            f"training, Adam          {size_text(self.training_bytes):>15}  weights, gradients, two moments",
-            f"activations             {size_text(self.activation_bytes):>15}  about, for a batch of "
-            f"{self.batch_tokens:,}",
-            f"cache while writing     {size_text(self.cache_bytes_per_token):>15}  a token; {size_text(full_cache)} "
-            f"for a full context",
-            f"forward pass            {flops_text(self.forward_flops):>15}  a token",
-            f"training                {flops_text(self.training_flops):>15}  a token",
-        ]
+        title = f"{self.preset} (language model, {self.vocab_size:,} tokens, context {self.context:,})"
+        remembered = f"a token; {size_text(self.cache_bytes_per_token * self.context)} for a full context"
+        lines = self.lines(title, cache="cache while writing", remembered=remembered, passed="a token")
         if self.published_flops is not None:
             time = lasting(self.published_flops / FAST)
             lines.append(
@@ -73,24 +47,18 @@ def plan_writer(preset: str, *, vocab_size: int | None = None, batch_tokens: int
         raise UsageError(f"batch_tokens must be at least 1, not {batch_tokens}.")
     vocabulary = int(str(PRESETS[preset].get("vocab_size", VOCABULARY))) if vocab_size is None else vocab_size
     config = from_dict(GPTConfig, {**PRESETS[preset], "vocab_size": vocabulary})
-    by_part = writer_parameters(config)
-    parameters = sum(by_part.values())
     forward = _forward_flops(config)
     tokens = PUBLISHED_TOKENS.get(preset)
     return WriterPlan(
         preset=preset,
         vocab_size=vocabulary,
         context=config.context,
-        parameters=parameters,
-        by_part=by_part,
+        by_part=writer_parameters(config),
         values=counts_of(config, config.attentions),
-        weight_bytes=BYTES * parameters,
-        training_bytes=4 * BYTES * parameters,
         activation_bytes=_activation_bytes(config, batch_tokens),
         batch_tokens=batch_tokens,
         cache_bytes_per_token=2 * BYTES * config.layers * _shared(config) * config.head_width,
         forward_flops=forward,
-        training_flops=3 * forward,
         published_flops=3 * forward * tokens if tokens else None,
     )
 

@@ -27,7 +27,7 @@ class Ranks:
     head_width: int  # Dh: the rank is Dh at most
     spectra: Mapping[str, npt.NDArray[Any]]  # address → (H, Dh), the largest first
     ranks: Mapping[str, Sequence[int]]  # address → the rank of each head's product
-    losses: Mapping[int, float]  # rank → loss of the text
+    losses: Mapping[int, float]  # rank → loss of the text, or of its translation
 
     def __post_init__(self) -> None:
         if not self.spectra or not self.losses:
@@ -52,6 +52,10 @@ class Ranks:
             ],
             "losses": [{"rank": rank, "loss": loss} for rank, loss in self.losses.items()],
         }
+
+    def lines(self) -> list[str]:
+        """The loss by rank as text."""
+        return [f"rank {rank:>4}  loss {loss:.4f}" for rank, loss in self.losses.items()]
 
 
 def ranks_view(ranks: Ranks, *, title: str, note: str = "") -> View:
@@ -86,7 +90,7 @@ def _spectrum(ranks: Ranks, address: str) -> dict[str, Any]:
 def _losses(ranks: Ranks) -> dict[str, Any]:
     points = [[rank, loss] for rank, loss in sorted(ranks.losses.items())]
     return {
-        "title": "loss of the text, all value matrices cut to a rank",
+        "title": "loss with all value matrices cut to a rank",
         "series": [{"name": "loss", "points": points}],
     }
 

@@ -54,18 +54,13 @@ class View:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write .html (the whole view), .svg or .png (its first state); the file appears whole or not at all."""
         target = Path(path)
-        suffix = target.suffix.lower()
+        suffix = check_format(target)
         if suffix == ".html":
             write_whole(target, self.html().encode("utf-8"))
         elif suffix == ".svg":
             write_whole(target, self.svg().encode("utf-8"))
-        elif suffix == ".png":
-            write_whole(target, rasterize(self._picture()))
         else:
-            raise UsageError(
-                f"cannot save a view as {target.name!r}: the name must end in {', '.join(FORMATS)}. "
-                "Choose .html for the whole view, .svg or .png for a picture of it."
-            )
+            write_whole(target, rasterize(self._picture()))
         return target
 
     def _picture(self) -> Picture:
@@ -87,6 +82,17 @@ class View:
 
     def __repr__(self) -> str:
         return f"<View {self.viewer}: {self.title!r}; save it as .html, .svg or .png>"
+
+
+def check_format(path: Path) -> str:
+    """The ending of a file that a view can be saved as."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise UsageError(
+            f"cannot save a view as {path.name!r}: the name must end in {', '.join(FORMATS)}. "
+            "Choose .html for the whole view, .svg or .png for a picture of it."
+        )
+    return suffix
 
 
 def write_whole(path: Path, content: bytes) -> None:

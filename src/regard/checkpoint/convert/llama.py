@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
+from regard.checkpoint.convert.shapes import shape_from, shape_settings
 from regard.models.gpt_settings import GPTConfig
 
 MODEL_TYPES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
@@ -32,52 +33,26 @@ REQUIRED: dict[str, tuple[Requirement, ...]] = {
 
 def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
     refused.unless(settings, FIXED)
-    rope = {**(settings.get("rope_scaling") or {}), **(settings.get("rope_parameters") or {})}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    refused.when(kind != "default", f"rope_type is {kind!r}")
     layers = settings.get("layer_types") or []
     refused.when(any(layer != "full_attention" for layer in layers), "layer_types has other than full_attention")
-    width, heads = int(settings["hidden_size"]), int(settings["num_attention_heads"])
+    shape = shape_from(settings, refused)
     refused.check()
     return GPTConfig(
-        vocab_size=settings["vocab_size"],
-        context=settings.get("max_position_embeddings", 2048),
-        layers=settings["num_hidden_layers"],
-        width=width,
-        hidden=settings["intermediate_size"],
-        heads=heads,
-        head_width=settings.get("head_dim") or width // heads,
-        key_value_heads=settings.get("num_key_value_heads") or heads,
+        **shape,
         positions="rotary",
-        rotary_base=float(rope.get("rope_theta", settings.get("rope_theta", 10_000.0))),
         norm="rms",
         norm_gains=True,
-        norm_epsilon=settings.get("rms_norm_eps", 1e-6),
         normalise_queries_and_keys=settings["model_type"] == "qwen3",
         activation="swiglu",
         bias=False,
-        tie_embeddings=settings.get("tie_word_embeddings", False),
         embedding_norm=False,
     )
 
 
 def settings_from(config: GPTConfig) -> dict[str, Any]:
-    fixed = {"hidden_act": "silu", "attention_bias": False}
-    return {
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.context,
-        "num_hidden_layers": config.layers,
-        "hidden_size": config.width,
-        "intermediate_size": config.hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.key_value_heads or config.heads,
-        "head_dim": config.head_width,
-        "rms_norm_eps": config.norm_epsilon,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
-        "rope_theta": config.rotary_base,
-        "tie_word_embeddings": config.tie_embeddings,
-        **fixed,
-    }
+    # Versions of transformers before 5 read the base of the rotary positions beside the rest.
+    older = {"rope_theta": config.rotary_base}
+    return {**shape_settings(config), **older, "hidden_act": "silu", "attention_bias": False}
 
 
 def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
+from regard.checkpoint.convert.shapes import shape_from, shape_settings
 from regard.models.gpt_settings import GPTConfig
 
 MODEL_TYPE, CLASS = "nanochat", "NanoChatForCausalLM"
@@ -33,38 +34,14 @@ REQUIRED: tuple[Requirement, ...] = (
 
 def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
     refused.unless(settings, FIXED)
-    rope = settings.get("rope_parameters") or {}
-    refused.when(rope.get("rope_type", "default") != "default", f"rope_type is {rope.get('rope_type')!r}")
-    width, heads = int(settings["hidden_size"]), int(settings["num_attention_heads"])
+    shape = shape_from(settings, refused)
     refused.check()
-    return GPTConfig(
-        vocab_size=settings["vocab_size"],
-        context=settings.get("max_position_embeddings", 2048),
-        layers=settings["num_hidden_layers"],
-        width=width,
-        hidden=settings["intermediate_size"],
-        heads=heads,
-        head_width=width // heads,
-        key_value_heads=settings.get("num_key_value_heads") or heads,
-        rotary_base=float(rope.get("rope_theta", settings.get("rope_theta", 10_000.0))),
-        norm_epsilon=settings.get("rms_norm_eps", 1e-6),
-        tie_embeddings=settings.get("tie_word_embeddings", False),
-        logit_cap=settings.get("final_logit_softcapping", 15.0),
-    )
+    return GPTConfig(**shape, logit_cap=settings.get("final_logit_softcapping", 15.0))
 
 
 def settings_from(config: GPTConfig) -> dict[str, Any]:
     return {
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.context,
-        "num_hidden_layers": config.layers,
-        "hidden_size": config.width,
-        "intermediate_size": config.hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.key_value_heads or config.heads,
-        "rms_norm_eps": config.norm_epsilon,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
-        "tie_word_embeddings": config.tie_embeddings,
+        **shape_settings(config),
         "final_logit_softcapping": config.logit_cap,
         "attention_dropout": 0.0,
         **FIXED,
