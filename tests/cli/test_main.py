@@ -34,7 +34,7 @@ def arguments_of(verb: str) -> type:
 
 
 def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def words(text: str) -> str:
