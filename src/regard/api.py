@@ -12,15 +12,19 @@ from regard.errors import UsageError, unknown
 if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
+    from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.fill import Filler
     from regard.tasks.generate import Writer
+    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
     from regard.views.view import View
 
-TASKS = ("translate", "generate", "fill")
+TASKS = ("translate", "generate", "fill", "classify", "pair", "tag")
 PathLike = str | Path
+# What reading labels, and going on from weights, can be told.
+LABELLING = ("columns", "separator", "numbers", "skip_bad_rows", "size", "from_", "lora")
 
 
 def train(
@@ -31,19 +35,24 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator | Writer | Filler:
+) -> Translator | Writer | Filler | Classifier | Tagger:
     """Train a model for `task` and return the object that answers text.
 
     `data` is, for `translate`, a table or two line-aligned files, for `generate` and `fill` any number of text files or
-    folders of them; without it the built-in world is used. `settings` are those of `regard train <task> --help`:
-    `minutes`, `steps`, `size`, `seed`, `width` … `generate` goes on from the model in a folder with `from_`, in
-    adapters beside it with `lora=True`. Without `out` the run folder is a temporary one.
+    folders of them, for `classify` and `pair` a table with labels, for `tag` CoNLL columns or CoNLL-U; without it the
+    built-in world is used. `settings` are those of `regard train <task> --help`: `minutes`, `steps`, `size`, `seed`,
+    `width` … All but `translate` and `fill` go on from the model in a folder with `from_`, in adapters beside it with
+    `lora=True`. Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
+    from functools import partial
+
     from regard.training.filling import train_filler
+    from regard.training.labelling import train_label_files
     from regard.training.options import RunOptions
     from regard.training.progress import Silent, for_terminal
+    from regard.training.tagging import train_tags
     from regard.training.translation import train_translation
     from regard.training.writing import train_writer
 
@@ -51,6 +60,9 @@ def train(
         "translate": (train_translation, ("columns", "reverse", "skip_bad_rows", "size", "recipe")),
         "generate": (train_writer, ("size", "from_", "lora")),
         "fill": (train_filler, ("size",)),
+        "classify": (partial(train_label_files, "classify"), LABELLING),
+        "pair": (partial(train_label_files, "pair"), LABELLING),
+        "tag": (train_tags, ("tag_column", "repair_tags", "skip_bad_rows", "size", "from_", "lora")),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
     options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}
@@ -70,7 +82,7 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder:
+def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder | Classifier | Tagger:
     """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
@@ -82,7 +94,7 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
 
 
 def look(
-    model: Translator | Writer | Embedder,
+    model: Translator | Writer | Embedder | Classifier | Tagger,
     text: str,
     *,
     target: str | Translation | None = None,
@@ -97,14 +109,14 @@ def look(
     for True; with `targets` what each position of a language model sees and has to guess, and how well it does; with
     `ranks` the spectra of the value matrices, and the loss by their rank.
     """
-    from regard.tasks.embed import Embedder
+    from regard.tasks.generate import Writer
     from regard.tasks.translate import Translator
 
     if (steps is not False) + targets + ranks > 1:
         raise UsageError("steps, targets and ranks are pages of their own: ask for one at a time.")
     if not isinstance(model, Translator) and (target is not None or steps is not False):
         raise UsageError("target and steps are for translators; a language model reads the text as it stands.")
-    if isinstance(model, Embedder):
+    if not isinstance(model, Translator | Writer):
         if targets or ranks:
             raise UsageError("targets and ranks are for models that write, and this is a BERT.")
     elif targets:
@@ -136,19 +148,25 @@ def look(
 
 
 def evaluate(
-    model: Translator,
+    model: Translator | Classifier | Tagger,
     data: PathLike | Sequence[PathLike],
     *,
-    columns: tuple[str, str] | None = None,
+    columns: Any = None,
     reverse: bool = False,
     skip_bad_rows: bool = False,
     progress: bool = False,
     **search: Any,
 ) -> list[Score]:
-    """BLEU and chrF of a translator on pairs from files, read as `train` reads them, with their signatures.
+    """The official scores of a model on files, read as `train` reads them, with their signatures.
 
-    With `progress`, rows that are left out and columns that are not read are named on stderr.
+    A translator gets BLEU and chrF; a classifier accuracy, F1 and Matthews' correlation, or Pearson's and Spearman's,
+    and beside them what always giving the file's commonest label would reach. `columns` are as for `train`. With
+    `progress`, rows that are left out and columns that are not read are named on stderr.
     """
+    from regard.tasks.translate import Translator
+
+    if not isinstance(model, Translator):
+        return _evaluate_labels(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress, **search)
     from regard.data.pairs import read_pairs
     from regard.metrics.translation import bleu, chrf
 
@@ -171,3 +189,30 @@ def _paths(given: PathLike | Sequence[PathLike] | None) -> list[Path] | None:
     if given is None:
         return None
     return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
+
+
+def _evaluate_labels(
+    model: Classifier | Tagger,
+    data: PathLike | Sequence[PathLike],
+    columns: Any,
+    *,
+    skip_bad_rows: bool,
+    progress: bool,
+    **how: Any,
+) -> list[Score]:
+    from regard.tasks.tag import Tagger
+    from regard.training.labelling import LabelFiles, score_file
+    from regard.training.progress import Lines
+    from regard.training.tagging import TagFiles, score_tag_file
+
+    paths = _paths(data)
+    if paths is None or len(paths) != 1:
+        raise UsageError("evaluate needs one file with labels.")
+    if isinstance(model, Tagger):
+        scores, remarks = score_tag_file(model, TagFiles(data=paths[0], skip_bad_rows=skip_bad_rows, **how))
+    else:
+        files = LabelFiles(data=paths[0], columns=columns or {}, skip_bad_rows=skip_bad_rows, **how)
+        scores, remarks = score_file(model, files)
+    if progress and remarks:
+        Lines().say("\n".join(remarks))
+    return scores

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batches import BatchPlan, padding_share, split_validation, token_batches
+from regard.data.batches import BatchPlan, padding_share, row_batches, split_validation, token_batches
 from regard.errors import DataError, UsageError
 
 Lengths = list[int] | list[tuple[int, int]]
@@ -156,3 +156,18 @@ def test_split_sizes_and_seeds() -> None:
         split_validation(10, maximum=0)
     with pytest.raises(UsageError, match="seed is -1"):
         split_validation(10, seed=-1)
+
+
+def test_batches_of_so_many_rows() -> None:
+    lengths = [(7 * place) % 31 + 1 for place in range(101)]
+    batches = row_batches(lengths, rows=8, seed=0, epoch=0, pool_batches=5)
+    assert sorted(place for batch in batches for place in batch) == list(range(101))
+    assert sorted(map(len, batches)) == [5, *[8] * 12]
+    assert batches == row_batches(lengths, rows=8, seed=0, epoch=0, pool_batches=5)
+    assert batches != row_batches(lengths, rows=8, seed=0, epoch=1, pool_batches=5)
+    spread = [max(lengths[i] for i in batch) - min(lengths[i] for i in batch) for batch in batches]
+    assert max(spread) < 20, "rows of a batch are of like length"
+    shares = [row_batches(lengths, rows=8, seed=0, epoch=0, rank=rank, world_size=2) for rank in (0, 1)]
+    assert len(shares[0]) == len(shares[1])
+    with pytest.raises(UsageError):
+        row_batches(lengths, rows=0, seed=0, epoch=0)

@@ -276,3 +276,66 @@ def test_bad_settings_are_named(changes: dict[str, object], message: str) -> Non
 def test_a_run_needs_a_budget(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="budget"):
         Trainer(Line(), config(steps=None), tmp_path)
+
+
+class Scripted(Line):
+    """A task whose validation losses are written down beforehand."""
+
+    def __init__(self, *losses: float) -> None:
+        super().__init__()
+        self.losses = iter(losses)
+        self.weights: list[torch.Tensor] = []
+
+    def validation_loss(self) -> float:
+        self.weights.append(self.model[0].weight.detach().clone())
+        return next(self.losses)
+
+
+def test_m150_the_best_weights_are_kept(tmp_path: Path) -> None:
+    best, last = Scripted(3.0, 1.0, 2.0, 4.0), Scripted(3.0, 1.0, 2.0, 4.0)
+    shared = dict(steps=20, validations=4, averaging="none")
+    position = Trainer(best, config(keep="best", **shared), tmp_path / "best").run()
+    Trainer(last, config(**shared), tmp_path / "last").run()
+    assert (position.lowest, position.lowest_step, position.since_lowest, position.step) == (1.0, 10, 2, 20)
+    assert torch.equal(best.model[0].weight, best.weights[1])
+    assert torch.equal(last.model[0].weight, last.weights[3])
+    assert not torch.equal(best.weights[1], best.weights[3])
+
+
+def test_m150_patience_ends_a_training_early(tmp_path: Path) -> None:
+    task = Scripted(3.0, 1.0, 2.0, 1.5, 0.5)
+    position = Trainer(task, config(steps=20, validations=5, patience=2, keep="best"), tmp_path).run()
+    assert position.step == 16
+    assert position.lowest_step == 8
+
+
+def test_m150_the_best_weights_survive_a_resume(tmp_path: Path) -> None:
+    shared = dict(steps=20, validations=4, averaging="none", keep="best")
+    first = Scripted(3.0, 1.0)
+    first.interrupt_at = 12
+    with pytest.raises(InterruptedRunError):
+        Trainer(first, config(**shared), tmp_path).run()
+    second = Scripted(2.0, 4.0)
+    Trainer(second, config(**shared), tmp_path).run(resume=True)
+    assert torch.equal(second.model[0].weight, first.weights[1])
+
+
+def test_m150_overfitting_is_said_in_words(tmp_path: Path) -> None:
+    def flagged(name: str, *losses: float, **changes: object) -> str:
+        trainer = Trainer(Scripted(*losses), config(steps=20, validations=len(losses), **changes), tmp_path / name)
+        trainer.run()
+        return trainer.overfitting()
+
+    said = flagged("bad", 90.0, 80.0, 95.0)
+    assert said.startswith("overfitting: the validation loss rose from 80.0000 at step 14 to 95.0000, while the")
+    assert "--keep best" in said
+    assert "are kept" in flagged("kept", 90.0, 80.0, 95.0, keep="best")
+    assert flagged("good", 90.0, 80.0, 81.0) == ""
+    assert flagged("slow", 0.0001, 0.00012) == "", "the training loss is above it, too"
+
+
+def test_a_patience_that_is_none() -> None:
+    with pytest.raises(UsageError, match="patience must not be negative"):
+        config(patience=-1)
+    with pytest.raises(UsageError, match="unknown keep 'bset'"):
+        config(keep="bset")

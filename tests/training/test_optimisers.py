@@ -114,3 +114,18 @@ def optimisers_for(model: nn.Module, kind: str) -> list[torch.optim.Optimizer]:
         epsilon=1e-9,
         weight_decay=0.1,
     )
+
+
+def test_m149_parameters_that_learn_at_a_part_of_the_rate() -> None:
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
+    rates = dict.fromkeys(model[0].parameters(), 0.25)
+    (adam,) = make_optimisers(
+        model, kind="adamw", learning_rate=0.1, matrix_learning_rate=0.1, betas=(0.9, 0.99), epsilon=1e-8,
+        weight_decay=0.01, rates=rates,
+    )  # fmt: skip
+    found = {param: (group["lr"], group["weight_decay"]) for group in adam.param_groups for param in group["params"]}
+    assert found[model[0].weight] == (0.025, 0.01)
+    assert found[model[0].bias] == (0.025, 0.0)
+    assert found[model[1].weight] == (0.1, 0.01)
+    set_rate([adam], 0.5)
+    assert sorted({group["lr"] for group in adam.param_groups}) == [0.0125, 0.05]

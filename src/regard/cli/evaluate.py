@@ -15,14 +15,23 @@ from regard.generation.settings import SearchConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Translate a test file and score it: sacreBLEU and chrF, with their signatures.
+    """Score a model on a test file: a translator by sacreBLEU and chrF, a classifier as GLUE, a tagger by entity F1.
 
-    What is not given of --beams and --length-penalty is taken from the model's folder.
+    Each score comes with the signature that repeats it, and labels with what always saying the same would reach. What
+    is not given of --beams and --length-penalty is taken from the model's folder.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    data: tyro.conf.Positional[tuple[Path, ...]]  # a table of pairs, or two line-aligned files
+    # a table of pairs, or two line-aligned files; a table with labels; words with tags
+    data: tyro.conf.Positional[tuple[Path, ...]]
     columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
+    text_column: str | None = None  # of labelled texts: the name or number of the column
+    first_column: str | None = None  # of labelled pairs: that of the first text
+    second_column: str | None = None  # and of the second
+    label_column: str | None = None  # that of the label
+    tag_column: str | None = None  # of tagged words: the number of the column, or its name in CoNLL-U
+    repair_tags: bool = False  # take an entity that goes on without having begun for its beginning
+    separator: str | None = None  # what stands between several labels of a text
     reverse: bool = False  # translate from the second language to the first
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
@@ -37,17 +46,40 @@ def main(verb: str, arguments: list[str]) -> int:
     search = {name: value for name, value in given.items() if value is not None}
     SearchConfig(**search)  # type: ignore[arg-type] # what is wrong with it is said before anything is loaded
     from regard.api import evaluate
-    from regard.tasks.folders import load_translator
+    from regard.cli.classify import label_columns
+    from regard.tasks.classify import Classifier
+    from regard.tasks.folders import load_folder, load_translator
+    from regard.tasks.tag import Tagger
 
-    scores = evaluate(
-        load_translator(asked.model),
-        asked.data,
-        columns=asked.columns,
-        reverse=asked.reverse,
-        skip_bad_rows=asked.skip_bad_rows,
-        progress=True,
-        **search,
-    )
+    model = load_folder(asked.model)
+    if isinstance(model, Classifier):
+        scores = evaluate(
+            model,
+            asked.data,
+            columns=label_columns(asked, model.task),
+            separator=asked.separator,
+            skip_bad_rows=asked.skip_bad_rows,
+            progress=True,
+        )
+    elif isinstance(model, Tagger):
+        scores = evaluate(
+            model,
+            asked.data,
+            tag_column=asked.tag_column,
+            repair_tags=asked.repair_tags,
+            skip_bad_rows=asked.skip_bad_rows,
+            progress=True,
+        )
+    else:
+        scores = evaluate(
+            load_translator(asked.model),
+            asked.data,
+            columns=asked.columns,
+            reverse=asked.reverse,
+            skip_bad_rows=asked.skip_bad_rows,
+            progress=True,
+            **search,
+        )
     if asked.json:
         answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])
     else:

@@ -16,8 +16,10 @@ from regard.errors import UsageError
 from regard.views.view import check_format
 
 if TYPE_CHECKING:
+    from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
+    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
     from regard.views.causal import CausalTraining
@@ -48,7 +50,7 @@ def main(verb: str, arguments: list[str]) -> int:
     check_folder(asked.model)
     _check(asked)
     from regard.api import load, look
-    from regard.tasks.embed import Embedder
+    from regard.tasks.generate import Writer
     from regard.tasks.translate import Translator
 
     model = load(asked.model)
@@ -56,7 +58,7 @@ def main(verb: str, arguments: list[str]) -> int:
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
     target = _target(model, asked) if isinstance(model, Translator) else None
     if asked.targets or asked.ranks:
-        if isinstance(model, Embedder):
+        if not isinstance(model, Translator | Writer):
             raise UsageError("--targets and --ranks are for models that write, and this is a BERT.")
         return _learning(model, target, asked)
     if asked.json:
@@ -119,7 +121,9 @@ def _learning(model: Translator | Writer, target: str | Translation | None, aske
 
 
 def _numbers(
-    model: Translator | Writer | Embedder, target: str | Translation | None, asked: Arguments
+    model: Translator | Writer | Embedder | Classifier | Tagger,
+    target: str | Translation | None,
+    asked: Arguments,
 ) -> dict[str, Any]:
     """The weights of every attention, or the numbers of the steps of one."""
     from regard.tasks.translate import Translator

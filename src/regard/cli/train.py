@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,68 @@ class Fill:
     json: bool = False  # print the result as JSON
 
 
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """Train a model on labels.
+
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
+    world is used. Settings that are not given follow from --size, or from the model that --from names.
+    """
+
+    data: tyro.conf.Positional[tuple[Path, ...]] = ()  # a table with labels
+    out: Path | None = None  # the folder to write (required)
+    validation: tuple[Path, ...] = ()  # a file to validate on; otherwise some of DATA are held out
+    skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
+    size: str | None = None  # of a new model: tiny (usual), mini, small, medium, base, large, bert-base, bert-large
+    from_: str | None = None  # begin with the encoder in this folder, of regard's or another tool's, or hf:owner/name
+    lora: bool = False  # with --from: leave its weights as they are and learn small adapters beside them
+    device: str = "auto"  # auto, cpu, cuda, mps
+    save_every: float = 60.0  # seconds between checkpoints
+    resume: bool = False  # go on from the last good checkpoint in --out
+    force: bool = False  # replace what an earlier run wrote to --out
+    json: bool = False  # print the result as JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classify(Encoder):
+    """Train a classifier of texts: one label each, or with --separator any number of them.
+
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
+    world's opinions are used. Settings that are not given follow from --size, or from the model that --from names.
+    """
+
+    text_column: str | None = None  # the name or number of the column with the texts
+    label_column: str | None = None  # that of the column with the labels
+    separator: str | None = None  # what stands between several labels of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(Encoder):
+    """Train a model that judges two texts: a label, or a number such as how alike they are.
+
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
+    world's inferences are used. Settings that are not given follow from --size, or from the model that --from names.
+    """
+
+    first_column: str | None = None  # the name or number of the column with the first texts
+    second_column: str | None = None  # and of that with the second ones
+    label_column: str | None = None  # that of the column with the labels
+    numbers: bool = False  # the labels are numbers to be guessed, even if all of them are whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag(Encoder):
+    """Train a tagger: a label for every word, such as names or parts of speech.
+
+    DATA is CoNLL columns (word first, tag last, a blank line between sentences) or CoNLL-U, plain or .gz. Without DATA
+    the built-in world's names are used. Settings that are not given follow from --size, or from the model that --from
+    names.
+    """
+
+    tag_column: str | None = None  # the number of the column with the tags (usually the last); in CoNLL-U upos, xpos …
+    repair_tags: bool = False  # take an entity that goes on without having begun for its beginning
+
+
 def main(verb: str, arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         answer(
@@ -98,13 +161,18 @@ def main(verb: str, arguments: list[str]) -> int:
             f"tasks: {', '.join(TASKS)}\n"
             "  translate  pairs of sentences → a translator\n"
             "  generate   plain text → a language model, which goes on with a text\n"
-            "  fill       plain text → a BERT, which guesses missing words and is the base of other tasks\n\n"
+            "  fill       plain text → a BERT, which guesses missing words and is the base of other tasks\n"
+            "  classify   texts with labels → a classifier\n"
+            "  pair       pairs of texts with labels or numbers → a judge of pairs\n"
+            "  tag        words with tags → a tagger\n\n"
             "`regard train <task> --help` tells more."
         )
         return 0
     task, *rest = arguments
     if task not in TASKS:
         raise unknown("task", task, TASKS)
+    if task in ("classify", "pair", "tag"):
+        return _labels(task, rest)
     return {"translate": _translate, "generate": _generate, "fill": _fill}[task](rest)
 
 
@@ -174,6 +242,62 @@ def _generate(arguments: list[str]) -> int:
     )
 
 
+def _labels(task: str, arguments: list[str]) -> int:
+    """The trainings of an encoder with a head, whose settings are the same."""
+    from regard.cli.flags import parse
+    from regard.models.bert_settings import BertConfig
+    from regard.nn.lora_settings import LoRAConfig
+    from regard.tasks.settings import LabelConfig
+    from regard.training.encoders import NOT_FOR_LABELS
+    from regard.training.recipes import labelling_recipe
+    from regard.training.settings import TrainingConfig
+
+    own: type[Encoder] = {"classify": Classify, "pair": Pair, "tag": Tag}[task]
+    owners = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
+    asked: Any = parse(
+        own,
+        arguments,
+        program=f"regard train {task}",
+        owners=owners,
+        without=(*HIDDEN, *NOT_FOR_LABELS, "pooler", "segments", *(("class_weights",) if task == "tag" else ())),
+        usual={
+            **labelling_recipe(begins=True, lora=False).training,
+            "warmup_steps": "a tenth",
+            "validations": "epochs",
+        },
+    )
+    train = _tag_training(asked) if task == "tag" else _label_training(task, asked)
+    return _train(
+        asked,
+        ["train", task, *arguments],
+        lambda out, options: train(
+            asked.data or None,
+            out,
+            validation=asked.validation or None,
+            skip_bad_rows=asked.skip_bad_rows,
+            size=asked.size,
+            from_=asked.from_,
+            lora=asked.lora,
+            settings=_settings(asked, own),
+            options=options,
+        ),
+    )
+
+
+def _label_training(task: str, asked: Any) -> Callable[..., Run[Any]]:
+    from regard.cli.classify import label_columns
+    from regard.training.labelling import train_label_files
+
+    how = {"separator": asked.separator} if task == "classify" else {"numbers": asked.numbers or None}
+    return functools.partial(train_label_files, task, columns=label_columns(asked, task), **how)
+
+
+def _tag_training(asked: Any) -> Callable[..., Run[Any]]:
+    from regard.training.tagging import train_tags
+
+    return functools.partial(train_tags, tag_column=asked.tag_column, repair_tags=asked.repair_tags)
+
+
 def _usual_for_writers() -> dict[str, Any]:
     """What is usual of a training's settings: for a new model, and where that differs for one that goes on."""
     from regard.training.recipes import USUAL_SIZE, fine_tuning_recipe, writing_recipe
@@ -231,7 +355,7 @@ def _settings(asked: object, own: type) -> dict[str, Any]:
 
 
 def _train(
-    asked: Translate | Generate | Fill, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]
+    asked: Translate | Generate | Fill | Encoder, command: Sequence[str], train: Callable[[Path, RunOptions], Run[Any]]
 ) -> int:
     from regard.cli.again import command_to_go_on
     from regard.training.options import RunOptions

@@ -84,6 +84,35 @@ def token_batches(
     return _share_of_rank(batches, rank, world_size)
 
 
+def row_batches(
+    lengths: Sequence[int],
+    *,
+    rows: int,
+    seed: int,
+    epoch: int,
+    pool_batches: int = 50,
+    rank: int = 0,
+    world_size: int = 1,
+) -> list[list[int]]:
+    """Batches of `rows` examples of like length; the last one may have fewer.
+
+    The examples are shuffled and dealt into pools of `pool_batches` batches; each pool is sorted by length, and the
+    batches are shuffled. Each index occurs once, and processes share the batches as `token_batches` has it.
+    """
+    _check(max_tokens=rows, pool_batches=pool_batches, rank=rank, world_size=world_size)
+    sizes = np.asarray(lengths, dtype=np.int64)
+    generator = np.random.default_rng([seed, epoch])
+    shuffled = generator.permutation(len(sizes))
+    pool = rows * pool_batches
+    order = [
+        place
+        for start in range(0, len(shuffled), pool)
+        for place in sorted(shuffled[start : start + pool].tolist(), key=lambda place: -sizes[place])
+    ]
+    batches = [order[start : start + rows] for start in range(0, len(order), rows)]
+    return _share_of_rank([batches[place] for place in generator.permutation(len(batches))], rank, world_size)
+
+
 def padding_share(lengths: Lengths, batches: Sequence[Sequence[int]]) -> float:
     """The share of the padded size of all batches that is padding, from 0 to 1."""
     sizes = _as_columns(lengths)

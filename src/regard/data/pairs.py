@@ -6,25 +6,35 @@ Nothing here knows about tokens, batches or which language is which.
 
 from __future__ import annotations
 
-import csv
 import gzip
-import hashlib
-import json
-import re
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.files import BadRow, Lines, refuse_bad_rows, refuse_emptiness, shortened
+from regard.data.files import Reading as AnyReading
+from regard.data.tables import (
+    TABLE_SUFFIXES,
+    Cells,
+    comma_rows,
+    json_rows,
+    json_text_fault,
+    missing_column,
+    missing_key,
+    tab_rows,
+    table_suffix,
+    too_long,
+    too_short,
+    width_of,
+)
 from regard.errors import DataError, UsageError
 
+__all__ = ["BadRow", "Pair", "Reading", "read_pairs", "write_pairs_tsv"]
+
 MAX_CHARACTERS = 10_000
-NUM_SHOWN = 5  # how many bad rows an error lists
 HEADERS = (("source", "target"), ("src", "tgt"))
-TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl")
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 Columns = tuple[str, str]
 
@@ -39,28 +49,16 @@ class Pair:
         return Pair(self.target, self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    file: str
-    line: int  # counted from 1; of a row over several lines, the first
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
-
-
 # The line a row begins on and its two sides, not yet judged; or what is wrong with it.
 Row = tuple[int, str, str] | BadRow
 
 
-@dataclass
-class Reading:
+class Reading(AnyReading[Pair]):
     """What was read: the usable pairs in the order of the file, and the rows that were skipped."""
 
-    pairs: list[Pair] = field(default_factory=list)
-    bad: list[BadRow] = field(default_factory=list)
-    checksums: dict[str, str] = field(default_factory=dict)  # sha256 of each file, by its path
-    remarks: list[str] = field(default_factory=list)  # what was decided about a file that its user should know
+    @property
+    def pairs(self) -> list[Pair]:
+        return self.examples
 
     def __repr__(self) -> str:
         return f"Reading({len(self.pairs)} pairs, {len(self.bad)} bad rows)"
@@ -95,12 +93,9 @@ def read_pairs(
             "line-aligned text files."
         )
     _sort_out(rows, names, max_characters, reading)
-    if reading.bad and not skip_bad_rows:
-        raise _bad_rows_error(reading)
-    if not reading.pairs:
-        where = " and ".join(dict.fromkeys(names))
-        skipped = f"; all {len(reading.bad)} rows are bad, the first: {reading.bad[0]}" if reading.bad else ""
-        raise DataError(f"{where}: no pairs found{skipped}. Give a file with at least one pair.")
+    if not skip_bad_rows:
+        refuse_bad_rows(reading.bad, len(reading.bad) + len(reading.pairs))
+    refuse_emptiness(reading, " and ".join(dict.fromkeys(names)), what="pair")
     return reading
 
 
@@ -119,62 +114,6 @@ def write_pairs_tsv(path: Path | str, pairs: Iterable[Pair]) -> None:
     data = "".join(written).encode("utf-8")
     # Without a time stamp the same pairs give the same file.
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
-
-
-@dataclass(frozen=True)
-class _Text:
-    """A file's lines without their ends, and the lines (from 1) that are not UTF-8 with the reason.
-
-    Undecodable bytes stand in the lines as lone surrogates, so that line numbers and columns stay true.
-    """
-
-    lines: list[str]
-    undecodable: dict[int, str]
-
-    @classmethod
-    def read(cls, path: Path, checksums: dict[str, str]) -> _Text:
-        data = _read_bytes(path, checksums)
-        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise DataError(f"{path} is UTF-16, not UTF-8. Save it again as UTF-8.")
-        if b"\n" not in data:  # as old Macintoshes wrote it
-            data = data.replace(b"\r", b"\n")
-        try:
-            text, undecodable = data.decode("utf-8"), {}
-        except UnicodeDecodeError:
-            text, undecodable = data.decode("utf-8", errors="surrogateescape"), _undecodable_lines(data)
-        text = text.removeprefix("\ufeff")
-        # Only line feeds end a line: splitlines() would also cut at U+2028 and shift all that follows.
-        lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
-        return cls(lines, undecodable)
-
-
-def _read_bytes(path: Path, checksums: dict[str, str]) -> bytes:
-    """What is in a file, unpacked; the checksum is that of the file as it lies there."""
-    try:
-        data = path.read_bytes()
-        checksums[str(path)] = hashlib.sha256(data).hexdigest()
-        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
-    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-        raise DataError(f"{path} is not a complete gzip file ({problem}). Fetch or compress it again.") from problem
-    except FileNotFoundError as problem:
-        raise UsageError(f"{path} does not exist. Check the path of the data file.") from problem
-    except IsADirectoryError as problem:
-        raise UsageError(f"{path} is a folder; give the data file inside it.") from problem
-    except OSError as problem:
-        raise UsageError(f"{path} cannot be read ({problem.strerror}).") from problem
-
-
-def _undecodable_lines(data: bytes) -> dict[int, str]:
-    found: dict[int, str] = {}
-    offset = 0
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as problem:
-            where = offset + problem.start
-            found[number] = f"not valid UTF-8 (byte 0x{line[problem.start]:02X} at byte offset {where})"
-        offset += len(line) + 1
-    return found
 
 
 def _sort_out(rows: Iterable[Row], names: tuple[str, str], max_characters: int, reading: Reading) -> None:
@@ -213,29 +152,19 @@ def _describe(line: int, source: str, target: str, names: tuple[str, str], max_c
     raise AssertionError("a row without a fault was called bad")
 
 
-def _bad_rows_error(reading: Reading) -> DataError:
-    count = len(reading.bad)
-    shown = [f"  {row}" for row in reading.bad[:NUM_SHOWN]]
-    if count > NUM_SHOWN:
-        shown.append(f"  … and {count - NUM_SHOWN:,} more")
-    total = count + len(reading.pairs)
-    title = f"{count:,} of {total:,} rows cannot be used:"
-    return DataError("\n".join([title, *shown, "Correct them, or leave them out with --skip-bad-rows."]))
-
-
 # Two line-aligned files -----------------------------------------------------------------------------------
 
 
 def _open_aligned(source: Path, target: Path, columns: Columns | None, reading: Reading) -> Iterator[Row]:
     for path in (source, target):
-        if _table_suffix(path):
+        if table_suffix(path):
             raise UsageError(
                 f"two data files are read as line-aligned texts, but {path} is a table. Give one table, or "
                 "two text files."
             )
     if columns is not None:
         raise UsageError(f"columns {columns} were asked for, but line-aligned texts have no columns.")
-    texts = _Text.read(source, reading.checksums), _Text.read(target, reading.checksums)
+    texts = Lines.read(source, reading.checksums), Lines.read(target, reading.checksums)
     counts = len(texts[0].lines), len(texts[1].lines)
     if counts[0] != counts[1]:
         longer = 0 if counts[0] > counts[1] else 1
@@ -243,13 +172,13 @@ def _open_aligned(source: Path, target: Path, columns: Columns | None, reading: 
         raise DataError(
             f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: they are not line-aligned. "
             f"The first line without a partner is {(source, target)[longer]}:{line + 1}: "
-            f"{_shortened(texts[longer].lines[line])!r}. Give two files in which line n of one translates "
+            f"{shortened(texts[longer].lines[line])!r}. Give two files in which line n of one translates "
             "line n of the other."
         )
     return _aligned_rows(texts, (source, target))
 
 
-def _aligned_rows(texts: tuple[_Text, _Text], paths: tuple[Path, Path]) -> Iterator[Row]:
+def _aligned_rows(texts: tuple[Lines, Lines], paths: tuple[Path, Path]) -> Iterator[Row]:
     faults: dict[int, BadRow] = {}
     for path, text in zip(reversed(paths), reversed(texts), strict=True):
         faults.update((line, BadRow(str(path), line, why)) for line, why in text.undecodable.items())
@@ -264,7 +193,7 @@ def _aligned_rows(texts: tuple[_Text, _Text], paths: tuple[Path, Path]) -> Itera
 
 
 def _open_table(path: Path, columns: Columns | None, reading: Reading) -> Iterator[Row]:
-    suffix = _table_suffix(path)
+    suffix = table_suffix(path)
     if not suffix:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; give the data file inside it.")
@@ -275,19 +204,12 @@ def _open_table(path: Path, columns: Columns | None, reading: Reading) -> Iterat
         )
     if columns is not None and (len(columns) != 2 or columns[0] == columns[1]):
         raise UsageError(f"columns are {columns}; give two different names, source first.")
-    text = _Text.read(path, reading.checksums)
+    text = Lines.read(path, reading.checksums)
     if not text.lines:
         return iter(())
     if suffix == ".jsonl":
-        return _jsonl_rows(path, text, columns)
-    read: Callable[[Path, _Text, Columns | None, Reading], Iterator[Row]] = _tsv_rows if suffix == ".tsv" else _csv_rows
-    return read(path, text, columns, reading)
-
-
-def _table_suffix(path: Path) -> str:
-    """The suffix of a table without .gz, or nothing."""
-    name = path.name.lower().removesuffix(".gz")
-    return next((suffix for suffix in TABLE_SUFFIXES if name.endswith(suffix)), "")
+        return _json_pairs(path, text, columns)
+    return _cell_pairs(path, text, columns, suffix, reading)
 
 
 @dataclass(frozen=True)
@@ -298,39 +220,30 @@ class _Layout:
     target: int
     has_header: bool
     width: int
-    separator: str
+    suffix: str
 
     @classmethod
-    def find(
-        cls, path: Path, first: list[str], widths: Iterable[int], columns: Columns | None, separator: str
-    ) -> _Layout:
+    def find(cls, path: Path, first: list[str], widths: Iterable[int], columns: Columns | None, suffix: str) -> _Layout:
         """From the first row and the widths of all rows; without a header most rows tell how many columns there are."""
         places = _places_in_header(path, first, columns)
         if places is not None:
-            return cls(*places, has_header=True, width=_width(first), separator=separator)
+            return cls(*places, has_header=True, width=width_of(first), suffix=suffix)
         counts = Counter(widths)
-        _require_two_columns(path, counts, first, separator)
+        _require_two_columns(path, counts, first, suffix)
         width = counts.most_common(1)[0][0] if counts else 2
         places = (0, 1) if columns is None else _numbered_places(path, columns, max(counts, default=0))
         has_header = columns is not None and _places_in_header(path, first, None) is not None
-        return cls(
-            *places, has_header=has_header, width=max(width, *(place + 1 for place in places)), separator=separator
-        )
+        return cls(*places, has_header=has_header, width=max(width, *(place + 1 for place in places)), suffix=suffix)
 
     def row(self, path: Path, line: int, cells: list[str]) -> Row:
         """The two cells that count, or why there are none."""
-        if len(cells) > self.width and (width := _width(cells)) > self.width:
-            whose = "the header has" if self.has_header else "most rows have"
-            return BadRow(
-                str(path),
-                line,
-                f"{width} columns where {whose} {self.width}; {_INSIDE[self.separator]} inside a sentence?",
-            )
+        if len(cells) > self.width and (width := width_of(cells)) > self.width:
+            return too_long(path, line, width, self.width, header=self.has_header, suffix=self.suffix)
         needed = max(self.source, self.target) + 1
         return (
             (line, cells[self.source], cells[self.target])
             if len(cells) >= needed
-            else _too_short(path, line, cells, needed)
+            else too_short(path, line, cells, needed)
         )
 
     def remark(self, path: Path, columns: Columns | None) -> list[str]:
@@ -343,67 +256,22 @@ class _Layout:
         ]
 
 
-_INSIDE = {"tabs": "is there a tab", "commas": "is there a comma without quotes"}
-
-
-def _width(cells: Sequence[str]) -> int:
-    """How many columns a row has, empty ones at its end not counted."""
-    return next((place for place in range(len(cells), 0, -1) if cells[place - 1].strip()), 0)
-
-
-def _tsv_rows(path: Path, text: _Text, columns: Columns | None, reading: Reading) -> Iterator[Row]:
-    widths = (line.rstrip().count("\t") + 1 for line in text.lines if line.strip())
-    layout = _Layout.find(path, text.lines[0].split("\t"), widths, columns, "tabs")
+def _cell_pairs(path: Path, text: Lines, columns: Columns | None, suffix: str, reading: Reading) -> Iterator[Row]:
+    rows = list(tab_rows(path, text) if suffix == ".tsv" else comma_rows(path, text))
+    first = _first_cells(text, rows, suffix)
+    widths = (width for row in rows if not isinstance(row, BadRow) and (width := width_of(row[1])))
+    layout = _Layout.find(path, first, widths, columns, suffix)
     reading.remarks += layout.remark(path, columns)
-    start = int(layout.has_header)
-    for number, line in enumerate(text.lines[start:], start=start + 1):
-        if number in text.undecodable:
-            yield BadRow(str(path), number, text.undecodable[number])
-        else:
-            yield layout.row(path, number, line.split("\t"))
+    for row in rows[int(layout.has_header) :]:
+        yield row if isinstance(row, BadRow) else layout.row(path, *row)
 
 
-def _csv_rows(path: Path, text: _Text, columns: Columns | None, reading: Reading) -> Iterator[Row]:
-    parsed = list(_parsed_csv(text))
-    first = parsed[0][2] if isinstance(parsed[0][2], list) else []
-    widths = (width for _, _, cells in parsed if isinstance(cells, list) and (width := _width(cells)))
-    layout = _Layout.find(path, first, widths, columns, "commas")
-    reading.remarks += layout.remark(path, columns)
-    for begin, end, cells in parsed[int(layout.has_header) :]:
-        fault = _fault_between(text, begin, end)
-        if fault:
-            yield BadRow(str(path), begin, fault)
-        elif isinstance(cells, str):
-            yield BadRow(str(path), begin, cells)
-        else:
-            yield layout.row(path, begin, cells)
-
-
-def _parsed_csv(text: _Text) -> Iterator[tuple[int, int, list[str] | str]]:
-    """First line, last line, and the cells or the reason why there are none."""
-    reader = csv.reader((line + "\n" for line in text.lines), strict=True)
-    while True:
-        begin = reader.line_num + 1
-        try:
-            cells: list[str] | str = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as problem:
-            until = f" (read up to line {reader.line_num})" if reader.line_num > begin else ""
-            cells = f"not valid CSV: {problem}{until}"
-        yield begin, reader.line_num, cells
-
-
-def _fault_between(text: _Text, begin: int, end: int) -> str | None:
-    if not text.undecodable:
-        return None
-    return next((text.undecodable[n] for n in range(begin, end + 1) if n in text.undecodable), None)
-
-
-def _too_short(path: Path, line: int, cells: list[str], needed: int) -> BadRow:
-    if not any(cell.strip() for cell in cells):
-        return BadRow(str(path), line, "empty line")
-    return BadRow(str(path), line, f"{len(cells)} column{'' if len(cells) == 1 else 's'}, {needed} needed")
+def _first_cells(text: Lines, rows: Sequence[Cells | BadRow], suffix: str) -> list[str]:
+    """What may be a header; also one that is not valid UTF-8, so that its columns can be named."""
+    first = rows[0]
+    if not isinstance(first, BadRow):
+        return first[1]
+    return text.lines[0].split("\t") if suffix == ".tsv" else []
 
 
 def _places_in_header(path: Path, first: list[str], columns: Columns | None) -> tuple[int, int] | None:
@@ -418,7 +286,7 @@ def _places_in_header(path: Path, first: list[str], columns: Columns | None) -> 
     if columns is None or all(name.isdecimal() for name in columns):
         return None
     missing = next(name for name in columns if name.lower() not in lowered)
-    raise _missing_column(path, missing, names)
+    raise missing_column(path, missing, names)
 
 
 def _numbered_places(path: Path, columns: Columns, widest: int) -> tuple[int, int]:
@@ -430,53 +298,29 @@ def _numbered_places(path: Path, columns: Columns, widest: int) -> tuple[int, in
     return left - 1, right - 1
 
 
-def _require_two_columns(path: Path, widths: Iterable[int], first: list[str], separator: str) -> None:
+def _require_two_columns(path: Path, widths: Iterable[int], first: list[str], suffix: str) -> None:
     widest = max(widths, default=0)
     if widest != 1:
         return
     cell = first[0] if first else ""
-    hint = " Its cells seem to be separated by semicolons." if separator == "commas" and ";" in cell else ""
+    separator = "commas" if suffix == ".csv" else "tabs"
+    hint = " Its cells seem to be separated by semicolons." if suffix == ".csv" and ";" in cell else ""
     raise DataError(
-        f"{path} has one column ({_shortened(cell)!r}); two are needed, source and target, separated by "
+        f"{path} has one column ({shortened(cell)!r}); two are needed, source and target, separated by "
         f"{separator}.{hint}"
     )
 
 
-def _missing_column(path: Path, missing: str, there: Sequence[str]) -> DataError:
-    listed = ", ".join(_shortened(name) for name in there[:20])
-    return DataError(f"{path}: no column {missing!r}; its columns are: {listed}. Name two of them.")
-
-
-def _jsonl_rows(path: Path, text: _Text, columns: Columns | None) -> Iterator[Row]:
+def _json_pairs(path: Path, text: Lines, columns: Columns | None) -> Iterator[Row]:
     keys: Columns | None = None
-    for number, line in enumerate(text.lines, start=1):
-        if number in text.undecodable:
-            yield BadRow(str(path), number, text.undecodable[number])
+    for row in json_rows(path, text):
+        if isinstance(row, BadRow):
+            yield row
             continue
-        record = _parsed_json(line)
-        if isinstance(record, str):
-            yield BadRow(str(path), number, record)
-            continue
-        if keys is None:
-            keys = _keys_of(path, record, columns)
-        # Only an escape can write half of a character: "\\ud83d" alone is valid JSON but no text.
-        fault = _json_fault(record, keys, check_halves="\\u" in line)
-        yield BadRow(str(path), number, fault) if fault else (number, record[keys[0]], record[keys[1]])
-
-
-def _parsed_json(line: str) -> dict[str, Any] | str:
-    """The object on the line, or the reason why there is none."""
-    if not line.strip():
-        return "empty line"
-    try:
-        record = json.loads(line)
-    except RecursionError:
-        return "not JSON that can be read (nested too deeply)"
-    except ValueError as problem:
-        return f"not valid JSON ({problem})"
-    if not isinstance(record, dict):
-        return f"not a JSON object but {_kind_of(record)}"
-    return record
+        line, record = row
+        keys = keys or _keys_of(path, record, columns)
+        fault = _json_fault(record, keys)
+        yield BadRow(str(path), line, fault) if fault else (line, record[keys[0]], record[keys[1]])
 
 
 def _keys_of(path: Path, record: dict[str, Any], columns: Columns | None) -> Columns:
@@ -485,26 +329,12 @@ def _keys_of(path: Path, record: dict[str, Any], columns: Columns | None) -> Col
         if all(key in record for key in wanted):
             return wanted
     missing = next(key for key in candidates[0] if key not in record)
-    raise _missing_column(path, missing, list(record))
+    raise missing_column(path, missing, list(record))
 
 
-def _json_fault(record: dict[str, Any], keys: Columns, *, check_halves: bool) -> str | None:
+def _json_fault(record: dict[str, Any], keys: Columns) -> str | None:
     for key in keys:
-        if key not in record:
-            return f"no key {key!r}; its keys are: {', '.join(map(_shortened, record))}"
-        if not isinstance(record[key], str):
-            return f"{key!r} is {_kind_of(record[key])}, not a text"
-        if check_halves and _HALF_CHARACTER.search(record[key]):
-            return f"{key!r} holds half of a character (a lone surrogate)"
+        fault = json_text_fault(key, record[key]) if key in record else missing_key(key, record)
+        if fault:
+            return fault
     return None
-
-
-def _kind_of(value: object) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return kinds.get(type(value), "a number")
-
-
-def _shortened(text: str, limit: int = 60) -> str:
-    """The beginning of a text, safe to print: undecodable bytes are written out."""
-    shown = text if len(text) <= limit else text[:limit] + "…"
-    return shown.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -32,7 +32,7 @@ from regard.checkpoint.folder import (
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError, unknown
 from regard.generation.settings import SamplingConfig, SearchConfig
-from regard.models.bert import AnyBert, BertForPretraining, make_bert
+from regard.models.bert import AnyBert, BertForPretraining, BertForSequence, BertForTokens, make_bert
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
@@ -41,11 +41,13 @@ from regard.models.transformer_settings import TransformerConfig
 from regard.nn.lora import add_adapters, merge
 from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
-from regard.tasks import embed, generate, translate
+from regard.tasks import classify, embed, generate, tag, translate
+from regard.tasks.classify import Classifier
 from regard.tasks.embed import Embedder
 from regard.tasks.fill import Filler
 from regard.tasks.generate import Writer
 from regard.tasks.settings import EmbedConfig
+from regard.tasks.tag import Tagger
 from regard.tasks.translate import (
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
@@ -58,9 +60,9 @@ from regard.text.tokenizer import Symbols, Tokenizer
 
 LORA = "lora"  # what config.json calls the settings of an adapter
 FOREIGN = ("marian", "bert", *FORMATS)
-OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()))
+OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()), classify.PAIR)
 
-AnyModel = Translator | Writer | Embedder
+AnyModel = Translator | Writer | Embedder | Classifier | Tagger
 
 
 def load_folder(path: Path, precision: Precision = "fp32") -> AnyModel:
@@ -83,7 +85,12 @@ def _load_folder(path: Path) -> AnyModel:
     task = _task_of(path, config)
     if task == translate.NAME:
         return _load_translator(path)
-    return _load_writer(path) if task == generate.NAME else _load_embedder(path)
+    if task == generate.NAME:
+        return _load_writer(path)
+    found = _load_embedder(path)
+    if task in (classify.CLASSIFY, classify.PAIR):
+        return _as_classifier(found, task, config.get("max_tokens"))
+    return _as_tagger(found, config.get("max_tokens")) if task == tag.NAME else found
 
 
 def load_translator(path: Path, precision: Precision = "fp32") -> Translator:
@@ -110,6 +117,8 @@ def load_writer(path: Path, precision: Precision = "fp32") -> Writer:
 def load_embedder(path: Path, precision: Precision = "fp32") -> Embedder:
     """A folder that must hold a BERT, with whatever head."""
     found = load_folder(path, precision)
+    if isinstance(found, Classifier | Tagger):
+        return found.embedder
     if not isinstance(found, Embedder):
         raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}. Texts are embedded by a BERT.")
     return found
@@ -131,12 +140,53 @@ def load_filler(path: Path) -> Filler:
     return found
 
 
+def load_classifier(path: Path, task: str) -> Classifier:
+    """A folder that must hold a classifier of texts or, for the task `pair`, of pairs.
+
+    What another tool fine-tuned for sequences does not say which of the two it is for, and is taken for what is asked.
+    """
+    found = load_folder(path)
+    if isinstance(found, Embedder) and found.head.kind == "sequence":
+        return _as_classifier(found, task, found.config.max_tokens)
+    if not isinstance(found, Classifier):
+        raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train {task}`.")
+    if found.task != task:
+        raise UsageError(f"{path} was trained for `regard {found.task}`; use that, or train one for `{task}`.")
+    return found
+
+
+def load_tagger(path: Path) -> Tagger:
+    """A folder that must hold a tagger; one that another tool fine-tuned for tokens is one, too."""
+    found = load_folder(path)
+    if isinstance(found, Embedder) and found.head.kind == "tokens":
+        return _as_tagger(found, found.config.max_tokens)
+    if not isinstance(found, Tagger):
+        raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train tag`.")
+    return found
+
+
+def _as_tagger(found: Embedder, max_tokens: int | None) -> Tagger:
+    if not isinstance(found.model, BertForTokens):
+        raise FolderError(f"a folder for tagging needs a head for tokens, not one of kind {found.head.kind!r}.")
+    return Tagger(found.model, found.tokenizer, head=found.head, max_tokens=max_tokens)
+
+
+def _as_classifier(found: Embedder, task: str, max_tokens: int | None) -> Classifier:
+    if not isinstance(found.model, BertForSequence):
+        raise FolderError(f"a folder for {task} needs a head for sequences, not one of kind {found.head.kind!r}.")
+    return Classifier(found.model, found.tokenizer, head=found.head, task=task, max_tokens=max_tokens)
+
+
 def _what(found: AnyModel) -> str:
     """What a folder holds, for somebody who wanted something else."""
     if isinstance(found, Writer):
         return "a language model, which goes on with a text and knows no second language"
     if isinstance(found, Translator):
         return "a translator, whose decoder writes only what an encoder has read in another language"
+    if isinstance(found, Classifier):
+        return "a classifier, which says what a text is"
+    if isinstance(found, Tagger):
+        return "a tagger, which says what each word is"
     return "a BERT, which is an encoder: it reads a text as a whole, from both sides, and cannot write one word by word"
 
 
@@ -265,6 +315,7 @@ def _card(model: AnyModel, folder: Path, *, origin: str) -> Card:
     answering: Any = model.search if isinstance(model, Translator) else None
     answering = model.sampling if isinstance(model, Writer) else answering
     answering = model.config if isinstance(model, Embedder) else answering
+    answering = model.head if isinstance(model, Classifier | Tagger) else answering
     return Card(
         title=folder.name,
         summary=f"{model.summary} {origin}, which tells what it was trained on.",
@@ -292,6 +343,8 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
             force=force,
         )
         return [f"{name} for transformers"]
+    if isinstance(translator, Classifier | Tagger):
+        translator = translator.embedder
     if isinstance(translator, Embedder):
         return _export_bert(translator, out, origin=f"Written from the folder {path.name}", force=force)
     search = translator.search

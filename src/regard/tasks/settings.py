@@ -66,3 +66,37 @@ class EmbedConfig:
             raise UsageError(
                 f"max_tokens must be at least 3, for a token between [CLS] and [SEP], not {self.max_tokens}."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelConfig:
+    epochs: float = 3.0  # how often all examples are seen, where neither --steps nor --minutes says how long
+    batch_rows: int = 32  # examples of a batch, of like length
+    max_tokens: int = 128  # how many tokens of an example are read; of two texts the longer one is cut first
+    pieces: int = 8000  # how many pieces the vocabulary of a new model learns at most
+    # which parts of a model that was begun with stay as they are: nothing, embeddings, all but the head, or a number:
+    # the embeddings and so many layers from below
+    freeze: str = "nothing"
+    layer_decay: float = 1.0  # each layer learns at this part of the rate of the one above it; 1 is the same for all
+    class_weights: Literal["none", "balanced"] = "none"  # balanced: rare labels count as much as common ones
+    validation_share: float = 0.1  # of the examples, held out where no --validation is given
+
+    def __post_init__(self) -> None:
+        for name in ("batch_rows", "pieces"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.max_tokens < 4:
+            raise UsageError(f"max_tokens must be at least 4, for [CLS], [SEP] and some text, not {self.max_tokens}.")
+        if not self.epochs > 0:
+            raise UsageError(f"epochs must be more than 0, not {self.epochs}.")
+        if not 0 < self.layer_decay <= 1:
+            raise UsageError(f"layer_decay must be above 0 and at most 1, not {self.layer_decay}.")
+        if not 0 < self.validation_share < 1:
+            raise UsageError(f"validation_share must lie between 0 and 1, as 0.1 does, not {self.validation_share}.")
+        if self.class_weights not in ("none", "balanced"):
+            raise unknown("class_weights", str(self.class_weights), ("none", "balanced"))
+        if self.freeze not in FREEZE and not self.freeze.isdecimal():
+            raise unknown("freeze", self.freeze, (*FREEZE, "a number of layers"))
+
+
+FREEZE = ("nothing", "embeddings", "encoder")

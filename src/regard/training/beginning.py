@@ -41,18 +41,33 @@ class Beginning:
     folder: Path
     checksum: str  # of the weights that were in it
     lora: LoRAConfig | None
+    fresh: nn.Module | None = None  # a part of the model that the folder does not have, such as a task's head
 
     @classmethod
-    def of(cls, name: str, folder: Path, model: nn.Module, *, lora: LoRAConfig | None, seed: int) -> Beginning:
-        """Begin with `model`, which was read from `folder`; with `lora` it gets adapters, and only these learn."""
+    def of(
+        cls,
+        name: str,
+        folder: Path,
+        model: nn.Module,
+        *,
+        lora: LoRAConfig | None,
+        seed: int,
+        fresh: nn.Module | None = None,
+    ) -> Beginning:
+        """Begin with `model`, which was read from `folder`; with `lora` it gets adapters, and only these learn.
+
+        A part of it that is `fresh` learns in any case.
+        """
         if lora is not None and is_adapter_folder(folder):
             raise UsageError(
                 f"--from {name} is an adapter itself, and --lora puts none on top of another. Write it out as a whole "
                 f"model with `regard export {name} --out …` and begin with that, or leave --lora away."
             )
-        beginning = cls(name, folder, weights_checksum(own_tensors(model)), lora)
+        beginning = cls(name, folder, weights_checksum(own_tensors(model)), lora, fresh)
         if lora is not None:
             add_adapters(model, lora, seed=seed)
+            if fresh is not None:
+                fresh.requires_grad_(True)
         return beginning
 
     def settings(self) -> dict[str, Any]:
@@ -66,12 +81,21 @@ class Beginning:
     def remark(self, model: nn.Module) -> str:
         """What learns, for whoever watches."""
         learning = sum(param.numel() for param in model.parameters() if param.requires_grad)
-        what = "all weights learn" if self.lora is None else f"adapters learn, {learning:,} numbers"
+        what = f"adapters learn, {learning:,} numbers"
+        if self.lora is None:
+            frozen = not all(param.requires_grad for param in model.parameters())
+            what = f"{learning:,} numbers learn, the others stay" if frozen else "all weights learn"
         return f"beginning: the weights of {name_to_keep(self.name)}; {what}"
 
     def close(self, model: nn.Module, out: Path) -> Weights:
-        """What to write into `out`. Adapters are merged into the model, which is a plain one again."""
+        """What to write into `out`. Adapters are merged into the model, which is a plain one again.
+
+        A model with a fresh part is written whole: what it learned would not fit onto the folder it came from.
+        """
         if self.lora is None:
+            return whole(model)
+        if self.fresh is not None:
+            merge(model)
             return whole(model)
         reference = BaseReference.seen_from(out, name=self.name, base=self.folder, checksum=self.checksum)
         learned = adapter_tensors(model)

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.checkpoint.folder import is_model_folder, learned_tensors, load_into
 from regard.checkpoint.training_state import Checkpoint, last_good_checkpoint, write_checkpoint
@@ -61,6 +62,10 @@ class Position:
     best: float = math.inf  # the lowest smoothed loss
     worse: int = 0  # updates since the loss was near its best
     averages: int = 0  # snapshots in the average
+    validation: float = math.nan  # the last validation loss
+    lowest: float = math.inf  # the lowest one
+    lowest_step: int = 0  # when it was measured
+    since_lowest: int = 0  # validations after it
 
 
 class Trainer:
@@ -75,6 +80,7 @@ class Trainer:
         save_every: float = 60.0,
         progress: Progress | None = None,
         identity: Mapping[str, Any] | None = None,  # what else must be the same when the run is resumed
+        rates: Mapping[Tensor, float] | None = None,  # parameters that learn at a part of the rate
         rank: int = 0,
         world_size: int = 1,
         replicas: int | None = None,
@@ -102,11 +108,13 @@ class Trainer:
             betas=(config.beta1, config.beta2),
             epsilon=config.epsilon,
             weight_decay=config.weight_decay,
+            rates=rates,
         )
         self.averager = Averager(task.model, kind=config.averaging, decay=config.average_decay)
         self.at = Position()
         self._stop_asked = False
         self._saved_step = -1
+        self._best: Mapping[str, Tensor] = {}  # the weights with the lowest validation loss, if they are to be kept
 
     # The run ------------------------------------------------------------------------------------------------
 
@@ -130,8 +138,22 @@ class Trainer:
             log.close()
             self.replicas.close()
         self.averager.swap()
+        if self._best:
+            load_into(self.task.model, self._best, learned_only=True)
         self.task.model.eval()
         return self.at
+
+    def overfitting(self) -> str:
+        """In words whether the model learned its examples by heart, or nothing."""
+        at = self.at
+        if not at.validation > 1.05 * at.lowest or at.loss > at.lowest:
+            return ""
+        kept = "are kept" if self._best else "would be kept with --keep best"
+        return (
+            f"overfitting: the validation loss rose from {at.lowest:.4f} at step {at.lowest_step:,} to "
+            f"{at.validation:.4f}, while the training loss fell to {at.loss:.4f}. The weights of step "
+            f"{at.lowest_step:,} {kept}; more data, fewer epochs or a lower rate help."
+        )
 
     def _begin_epoch(self) -> Sequence[Sequence[int]]:
         """The batches of the present epoch. What is read for the first time cannot be learned by heart, so dropout
@@ -145,7 +167,7 @@ class Trainer:
         saved = time.perf_counter()
         batches = self._begin_epoch()
         pace = Pace()
-        while self.fraction() < 1 and not self._stop_asked:
+        while self.fraction() < 1 and not self._stop_asked and not self._out_of_patience():
             begun, known = time.perf_counter(), self.at.tokens
             if self.at.batch >= len(batches):
                 self.at.epoch, self.at.batch = self.at.epoch + 1, 0
@@ -221,6 +243,9 @@ class Trainer:
         validations = self.config.validations - self.at.validations
         return pace.left(steps=self.config.steps - self.at.step, validations=validations)
 
+    def _out_of_patience(self) -> bool:
+        return 0 < self.config.patience <= self.at.since_lowest
+
     # Watching -----------------------------------------------------------------------------------------------
 
     def _watch(self, plain: float) -> None:
@@ -252,12 +277,24 @@ class Trainer:
         self.averager.swap()
         self.task.model.eval()
         value = self.task.validation_loss()
+        self._remember(value)
         self.task.model.train()
         self.averager.swap()
         self.progress.say(
             f"step {self.at.step:,}: validation loss {value:.4f}, perplexity {math.exp(min(value, 50)):.2f}"
         )
         return {"validation_loss": value}
+
+    def _remember(self, value: float) -> None:
+        """Whether a validation loss is the lowest so far; the weights that gave it may be kept."""
+        self.at.validation = value
+        if not value < self.at.lowest:
+            self.at.since_lowest += 1
+            return
+        self.at.lowest, self.at.lowest_step, self.at.since_lowest = value, self.at.step, 0
+        if self.config.keep == "best":
+            learned = learned_tensors(self.task.model)
+            self._best = {name: tensor.detach().clone() for name, tensor in learned.items()}
 
     def _row(self, factor: float, speed: float) -> dict[str, Any]:
         return {
@@ -279,6 +316,7 @@ class Trainer:
         tensors = {f"model/{name}": tensor for name, tensor in learned_tensors(self.task.model).items()}
         tensors |= {f"optimiser/{k}": v for k, v in state_tensors(self.optimisers, self.task.model).items()}
         tensors |= {f"average/{name}": tensor for name, tensor in self.averager.tensors().items()}
+        tensors |= {f"best/{name}": tensor for name, tensor in self._best.items()}
         state = {"position": to_dict(self.at), "identity": self.identity, "machine": self.machine}
         write_checkpoint(self.run_folder, self.at.step, tensors=tensors, state=state)
         self._saved_step = self.at.step
@@ -304,6 +342,7 @@ class Trainer:
             self.at.averages = 0
             self.at.validations = math.floor(self.fraction() * self.config.validations)
         self.averager.load(_within(checkpoint, "average/"), self.at.averages)
+        self._best = _within(checkpoint, "best/")
         self._saved_step = self.at.step
         self.progress.say(f"going on from step {self.at.step:,} ({self.at.seconds:.0f} s trained)")
 
@@ -311,7 +350,9 @@ class Trainer:
         return any(checkpoint.state["identity"].get(name) != self.identity[name] for name in BUDGET)
 
     def _check_settings(self, checkpoint: Checkpoint) -> None:
-        then, now = {"dropout_epochs": 0, **checkpoint.state["identity"]}, self.identity  # which once was all there was
+        # What once was all there was.
+        then = {"dropout_epochs": 0, "keep": "last", "patience": 0, **checkpoint.state["identity"]}
+        now = self.identity
         changed = [f"{k} was {then.get(k)!r}, is {v!r}" for k, v in now.items() if k not in BUDGET and then.get(k) != v]
         if changed:
             raise UsageError(

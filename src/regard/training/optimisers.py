@@ -101,17 +101,26 @@ def make_optimisers(
     betas: tuple[float, float],
     epsilon: float,
     weight_decay: float,
+    rates: Mapping[Tensor, float] | None = None,
 ) -> list[torch.optim.Optimizer]:
-    """AdamW alone, or Muon for the matrices inside the blocks and AdamW for embeddings, norms and biases."""
+    """AdamW alone, or Muon for the matrices inside the blocks and AdamW for embeddings, norms and biases.
+
+    A parameter in `rates` learns at that part of the rate, as lower layers do in layer-wise decay.
+    """
     inside = {weight for module in model.modules() if isinstance(module, nn.Linear) for weight in (module.weight,)}
     params = [param for param in model.parameters() if param.requires_grad]
     muon = [param for param in params if kind == "muon" and param in inside]
     rest = [param for param in params if kind != "muon" or param not in inside]
-    decayed = [param for param in rest if param.dim() > 1]
-    plain = [param for param in rest if param.dim() <= 1]
-    groups = [dict(params=decayed, weight_decay=weight_decay), dict(params=plain, weight_decay=0.0)]
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}  # by decay and rate, the decayed ones first
+    for param in sorted(rest, key=lambda param: param.dim() <= 1):
+        part = (rates or {}).get(param, 1.0)
+        groups.setdefault((weight_decay if param.dim() > 1 else 0.0, part * learning_rate), []).append(param)
     adam = torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=learning_rate, betas=betas, eps=epsilon, fused=True
+        [dict(params=params, weight_decay=decay, lr=rate) for (decay, rate), params in groups.items()],
+        lr=learning_rate,
+        betas=betas,
+        eps=epsilon,
+        fused=True,
     )
     optimisers: list[torch.optim.Optimizer] = [adam]
     if muon:

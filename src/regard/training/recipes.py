@@ -114,3 +114,21 @@ def fine_tuning_recipe(*, lora: bool) -> Recipe:
             optimiser="adamw", learning_rate=rate, matrix_learning_rate=0.002, warmup_steps=20, label_smoothing=0.0
         )
     )
+
+
+def labelling_recipe(*, begins: bool, lora: bool) -> Recipe:
+    """The settings of a training on labels: as BERT is usually fine-tuned, or those of a new, small model."""
+    rate = (0.001 if lora else 5e-5) if begins else 5e-4
+    return Recipe(
+        training=dict(
+            optimiser="adamw",
+            learning_rate=rate,
+            beta2=0.999,
+            epsilon=1e-8,
+            schedule="linear",
+            label_smoothing=0.0,
+            dropout_epochs=0,
+            averaging="none",
+            batch_tokens=2048,
+        )
+    )

@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from torch import Tensor
+
 from regard.checkpoint.adapters import name_to_keep
 from regard.checkpoint.atomic import is_edited_card
 from regard.checkpoint.card import Card, CardScore, model_card
@@ -55,11 +57,12 @@ def carry_out(
     described: Mapping[str, Any],
     remarks: Sequence[str],
     beginning: Beginning | None = None,
+    rates: Mapping[Tensor, float] | None = None,
 ) -> Run[R]:
     """Train `task` in the folder `out`, which is held, and leave a model, its scores and a report there.
 
     `described` are settings that no config holds, for the card; `remarks` are for whoever watches. `beginning` is
-    the folder that the task's model came from, if it came from one.
+    the folder that the task's model came from, if it came from one; `rates` are parameters that learn more slowly.
     """
     device = choose_device(options.device)
     task.model.to(device.value)
@@ -76,11 +79,15 @@ def carry_out(
         save_every=options.save_every,
         progress=options.progress,
         identity=identity,
+        rates=rates,
         go_on=options.go_on,
     )
     if options.force:  # an earlier run goes only when nothing is left that could be wrong with this one
         clear_output(out)
     position = trainer.run(resume=options.resume)
+    if flag := trainer.overfitting():
+        options.progress.say(flag)
+        choices.append(flag)
     weights = beginning.close(task.model, out) if beginning else whole(task.model)
     if beginning:
         described = {**described, **beginning.settings()}

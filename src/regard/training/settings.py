@@ -11,7 +11,13 @@ from regard.errors import UsageError, unknown
 Optimiser = Literal["muon", "adamw"]
 Schedule = Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root"]
 Averaging = Literal["none", "exponential", "tail"]
-_CHOICES = {"optimiser": get_args(Optimiser), "schedule": get_args(Schedule), "averaging": get_args(Averaging)}
+Keep = Literal["last", "best"]
+_CHOICES = {
+    "keep": get_args(Keep),
+    "optimiser": get_args(Optimiser),
+    "schedule": get_args(Schedule),
+    "averaging": get_args(Averaging),
+}
 
 MAX_SEED = 2**32
 
@@ -37,6 +43,8 @@ class TrainingConfig:
     averaging: Averaging = "exponential"  # of the weights that are kept
     average_decay: float = 0.998  # exponential averaging: how much of the average stays at each step
     validations: int = 10  # how often the validation loss is measured
+    keep: Keep = "last"  # which weights are kept: those of the end, or those with the lowest validation loss
+    patience: int = 0  # validations in a row without a lower loss that end a training early; 0: it goes to its end
     log_every: int = 10  # steps between lines of metrics.jsonl
 
     def __post_init__(self) -> None:
@@ -60,7 +68,16 @@ class TrainingConfig:
         for name in ("learning_rate", "matrix_learning_rate"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be more than 0, not {getattr(self, name)}.")
-        for name in ("warmup_steps", "dropout_epochs", "clip", "weight_decay", "epsilon", "seed", "validations"):
+        for name in (
+            "warmup_steps",
+            "dropout_epochs",
+            "clip",
+            "weight_decay",
+            "epsilon",
+            "seed",
+            "validations",
+            "patience",
+        ):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must not be negative, but is {getattr(self, name)}.")
         for name in ("label_smoothing", "beta1", "beta2", "average_decay"):

@@ -1,0 +1,151 @@
+"""Scores of labels by their official definitions: accuracy, F1, Matthews' correlation, and the confusion of classes.
+
+A text has one label (a str) or several (a tuple or set of them; none is a choice too). All scores are in hundredths,
+as leaderboards print them. Nothing here knows where labels come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from regard.errors import UsageError, unknown
+from regard.metrics.score import Score
+
+Labels = str | Collection[str]  # of one text
+Average = Literal["binary", "macro", "micro"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often a label was given rightly, given in all, and due. Precision, recall and F1 follow."""
+
+    right: int
+    given: int
+    due: int
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.given if self.given else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.due if self.due else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Their harmonic mean; 0 where a label is neither given nor due."""
+        return 2 * self.right / (self.given + self.due) if self.given + self.due else 0.0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.right + other.right, self.given + other.given, self.due + other.due)
+
+
+def accuracy(predicted: Sequence[Labels], gold: Sequence[Labels]) -> Score:
+    """The share of texts whose label, or whose whole set of labels, is right."""
+    sets = as_sets(predicted, gold)
+    right = sum(one == other for one, other in zip(*sets, strict=True))
+    return Score("accuracy", 100 * right / len(gold), f"n:{len(gold)}")
+
+
+def f1(
+    predicted: Sequence[Labels], gold: Sequence[Labels], *, average: Average = "macro", positive: str | None = None
+) -> Score:
+    """F1 of one class (`binary`, of the `positive` one), the mean over classes (`macro`), or of all counts (`micro`).
+
+    The classes of the mean are those that occur in either list, as scikit-learn has it.
+    """
+    if average not in get_args(Average):
+        raise unknown("average of F1", average, get_args(Average))
+    by_label = label_counts(predicted, gold)
+    signature = f"average:{average}|classes:{len(by_label)}|n:{len(gold)}"
+    if average == "binary":
+        return _binary_f1(by_label, positive, len(gold))
+    if average == "micro":
+        return Score("F1", 100 * sum(by_label.values(), Counts(0, 0, 0)).f1, signature)
+    value = math.fsum(counts.f1 for counts in by_label.values()) / max(1, len(by_label))
+    return Score("F1", 100 * value, signature)
+
+
+def _binary_f1(by_label: dict[str, Counts], positive: str | None, count: int) -> Score:
+    if positive is None:
+        raise UsageError(f"F1 of one class needs to know which: give positive=…, one of {', '.join(sorted(by_label))}.")
+    found = by_label.get(positive, Counts(0, 0, 0))
+    return Score("F1", 100 * found.f1, f"average:binary|positive:{positive}|n:{count}")
+
+
+def matthews(predicted: Sequence[str], gold: Sequence[str]) -> Score:
+    """Matthews' correlation, for any number of classes (Gorodkin 2004); 0 where one list knows a single class."""
+    check_same_length(predicted, gold)
+    total = len(gold)
+    right = sum(one == other for one, other in zip(predicted, gold, strict=True))
+    given, due = Counter(predicted), Counter(gold)
+    covariance = right * total - sum(given[label] * due[label] for label in given)
+    spread = [total**2 - sum(count**2 for count in counts.values()) for counts in (given, due)]
+    value = covariance / math.sqrt(spread[0] * spread[1]) if all(spread) else 0.0
+    return Score("Matthews", 100 * value, f"n:{total}")
+
+
+def label_counts(predicted: Sequence[Labels], gold: Sequence[Labels]) -> dict[str, Counts]:
+    """For every label that occurs, in the order of the alphabet."""
+    given: Counter[str] = Counter()
+    due: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for one, other in zip(*as_sets(predicted, gold), strict=True):
+        given.update(one)
+        due.update(other)
+        right.update(one & other)
+    return {label: Counts(right[label], given[label], due[label]) for label in sorted(given.keys() | due.keys())}
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often texts of one class were taken for another: rows are due, columns are given."""
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        width = max(len(cell) for cell in (*self.labels, *(f"{n:,}" for row in self.counts for n in row)))
+        lines = [" " * width + "  " + "  ".join(label.rjust(width) for label in self.labels)]
+        for label, row in zip(self.labels, self.counts, strict=True):
+            lines.append(label.rjust(width) + "  " + "  ".join(f"{count:,}".rjust(width) for count in row))
+        return "\n".join(lines)
+
+
+def confusion(predicted: Sequence[str], gold: Sequence[str]) -> Confusion:
+    """The table of single labels: which was due, which was given."""
+    check_same_length(predicted, gold)
+    labels = tuple(sorted({*predicted, *gold}))
+    pairs = Counter(zip(gold, predicted, strict=True))
+    return Confusion(labels, tuple(tuple(pairs[due, given] for given in labels) for due in labels))
+
+
+def as_sets(predicted: Sequence[Labels], gold: Sequence[Labels]) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
+    """Both lists with a set for each text."""
+    check_same_length(predicted, gold)
+    both = [[frozenset([labels]) if isinstance(labels, str) else frozenset(labels) for labels in side]
+            for side in (predicted, gold)]  # fmt: skip
+    return both[0], both[1]
+
+
+def check_same_length(predicted: Sequence[object], gold: Sequence[object]) -> None:
+    """Two lists of answers belong together, one for one, and are not empty."""
+    for name, answers in (("predicted", predicted), ("gold", gold)):
+        if isinstance(answers, str):
+            raise UsageError(f"{name} must be a list of answers, got one str; put it into a list.")
+    if len(predicted) != len(gold):
+        raise UsageError(f"{len(predicted)} predicted and {len(gold)} gold answers: each needs exactly one partner.")
+    if not gold:
+        raise UsageError("there are no answers to score; give at least one with its gold answer.")
+
+
+def majority(gold: Iterable[Labels]) -> Labels:
+    """What a baseline says that always says the same: the commonest label or set of labels, ties by the alphabet."""
+    counts = Counter(labels if isinstance(labels, str) else tuple(sorted(labels)) for labels in gold)
+    if not counts:
+        raise UsageError("there is no majority among no labels; give at least one.")
+    return min(counts, key=lambda labels: (-counts[labels], labels))

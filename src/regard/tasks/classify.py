@@ -1,0 +1,302 @@
+"""Texts, or pairs of texts, → labels, or a number: classification and regression with BERT.
+
+An example is a text with one label or any number of them, or a pair with a label or a number. The loss is the
+cross-entropy, of several labels that of each by itself, of numbers the squared error. The metrics are those of GLUE,
+beside what always saying the same would reach. What a user holds afterwards is a `Classifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.config import to_dict
+from regard.errors import UsageError, some
+from regard.metrics.labels import accuracy, f1, majority, matthews
+from regard.metrics.numbers import pearson, spearman
+from regard.metrics.score import Score
+from regard.models.bert import BertForSequence
+from regard.models.bert_settings import HeadConfig
+from regard.nn.packed import count_weights
+from regard.nn.taps import Trace, capture
+from regard.tasks.embed import TOKENIZER, Embedder, Say
+from regard.tasks.labelling import Row, RowTask, as_inputs, frame_pairs, frame_texts, read_rows
+from regard.tasks.settings import EmbedConfig, LabelConfig
+from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
+from regard.text.tokenizer import Tokenizer
+
+CLASSIFY, PAIR = "classify", "pair"
+NUMBER = "number"  # what the single output of a regression is called
+SAMPLES = 8
+Gold = tuple[str, ...] | float
+Text = str | tuple[str, str]  # what is judged: a text, or two
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A text, or two, with the labels given and how likely each possible one is; or with a number."""
+
+    text: Text
+    labels: tuple[str, ...]
+    probabilities: dict[str, float] = field(default_factory=dict)
+    number: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The label where there is one; several are joined by commas."""
+        return ", ".join(self.labels)
+
+    def __str__(self) -> str:
+        return self.label if self.number is None else f"{self.number:.3f}"
+
+
+class Classifier:
+    """Takes texts, or pairs of them, and says what they are. Does not train."""
+
+    def __init__(
+        self,
+        model: BertForSequence,
+        tokenizer: Tokenizer,
+        *,
+        head: HeadConfig,
+        task: str = CLASSIFY,
+        max_tokens: int | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.head, self.task = model.eval(), tokenizer, head, task
+        self.max_tokens = min(max_tokens or model.config.context, model.config.context)
+        self.summary = summary_of(task, head)
+
+    @overload
+    def __call__(self, texts: Text, *, say: Say | None = ...) -> Classified: ...
+
+    @overload
+    def __call__(self, texts: list[Any], *, say: Say | None = ...) -> list[Classified]: ...
+
+    def __call__(self, texts: Text | list[Any], *, say: Say | None = None) -> Classified | list[Classified]:
+        """The labels of one text or of many; for pairs a text is a tuple of two. `say` is told what was cut off."""
+        if isinstance(texts, (str, tuple)):
+            return self([texts], say=say)[0]
+        rows = self.rows(texts)
+        if say is not None and (cut := [str(n) for n, row in enumerate(rows, 1) if len(row.ids) >= self.max_tokens]):
+            say(
+                f"{len(cut):,} of {len(rows):,} texts reach {self.max_tokens} tokens, and no more is read: {some(cut)}."
+            )
+        outputs = read_rows(self.model, rows, self.tokenizer.pad_id)
+        return [self._answer(text, output) for text, output in zip(texts, outputs, strict=True)]
+
+    def rows(self, texts: Sequence[Text]) -> list[Row]:
+        """The ids of each text or pair."""
+        pairs = [text for text in texts if isinstance(text, tuple)]
+        if self.task == PAIR:
+            if len(pairs) < len(texts):
+                raise UsageError("this model judges pairs: give two texts at a time, as a tuple.")
+            return frame_pairs(self.tokenizer, pairs, self.max_tokens)
+        if pairs:
+            raise UsageError("this model judges single texts: give each as a str.")
+        return frame_texts(self.tokenizer, [text for text in texts if isinstance(text, str)], self.max_tokens)
+
+    def _answer(self, text: Text, output: Tensor) -> Classified:
+        if self.head.answers == "number":
+            return Classified(text, (), number=output[0].item())
+        shares = output.sigmoid() if self.head.answers == "several" else output.softmax(dim=-1)
+        chances = dict(zip(self.head.labels, shares.tolist(), strict=True))
+        if self.head.answers == "several":
+            return Classified(text, tuple(label for label, chance in chances.items() if chance >= 0.5), chances)
+        return Classified(text, (self.head.labels[int(output.argmax())],), chances)
+
+    def trace(self, text: Text, *, grad: bool = False) -> Trace:
+        """All attention over a text or a pair."""
+        (row,) = self.rows([text])
+        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
+        device = next(self.model.parameters()).device
+        with torch.set_grad_enabled(grad), capture(self.model.bert, tokens=shown, grad=grad) as trace:
+            self.model(*as_inputs([row], self.tokenizer.pad_id, device))
+        return trace
+
+    @property
+    def embedder(self) -> Embedder:
+        """The same encoder, for vectors instead of labels."""
+        config = EmbedConfig(max_tokens=self.max_tokens)
+        return Embedder(self.model, self.tokenizer, head=self.head, config=config)
+
+    def contents(self) -> FolderContents:
+        config = {
+            "regard": {"task": self.task, "format": 1},
+            "model_type": "regard-bert",
+            "model": to_dict(self.model.config),
+            "head": to_dict(self.head),
+            "max_tokens": self.max_tokens,
+            "symbols": to_dict(self.tokenizer.symbols),
+        }
+        return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})
+
+    def usage(self, folder: Path) -> Usage:
+        given = ('"…" "…"', '("…", "…")') if self.task == PAIR else ('"…"', '"…"')
+        return Usage(
+            command=f"regard {self.task} {folder} {given[0]}\nregard evaluate {folder} test.tsv",
+            python=f'import regard\n\nmodel = regard.load("{folder.as_posix()}")\nprint(model({given[1]}))',
+            pipeline="text-classification",
+        )
+
+    def __repr__(self) -> str:
+        what = "a number" if self.head.answers == "number" else some(self.head.labels)
+        return f"Classifier({count_weights(self.model) / 1e6:.1f} M parameters, {self.task}: {what})"
+
+
+def summary_of(task: str, head: HeadConfig) -> str:
+    """What such a model is for, in a sentence."""
+    goes_in = "Two texts go in" if task == PAIR else "A text goes in"
+    if head.answers == "number":
+        return f"{goes_in}, a number comes out."
+    listed = some([repr(label) for label in head.labels])
+    return f"{goes_in}, {'any number' if head.answers == 'several' else 'one'} of these labels comes out: {listed}."
+
+
+# --- Scores ------------------------------------------------------------------------------------------------
+
+
+def score_answers(answers: Sequence[Gold], gold: Sequence[Gold], head: HeadConfig) -> list[Score]:
+    """The official scores; those of labels in the order in which GLUE names them."""
+    if head.answers == "number":
+        said, due = ([float(value) for value in side if not isinstance(value, tuple)] for side in (answers, gold))
+        return [pearson(said, due), spearman(said, due)]
+    given = [value for value in answers if isinstance(value, tuple)]
+    wanted = [value for value in gold if isinstance(value, tuple)]
+    found = [accuracy(given, wanted), f1(given, wanted, average="macro")]
+    if head.answers == "several":
+        return [*found, f1(given, wanted, average="micro")]
+    if len(head.labels) == 2:
+        found.append(f1(given, wanted, average="binary", positive=head.labels[1]))
+    return [*found, matthews([labels[0] for labels in given], [labels[0] for labels in wanted])]
+
+
+def baseline(train: Sequence[Gold], gold: Sequence[Gold], head: HeadConfig) -> list[Score]:
+    """What always saying the same would reach: the commonest of the training labels. Of numbers no constant can."""
+    if head.answers == "number":
+        return []
+    common = majority([labels for labels in train if isinstance(labels, tuple)])
+    said = tuple(common)
+    shown = "+".join(said) or "none"
+    scores = score_answers([said] * len(gold), gold, head)[:2]
+    return [
+        Score(f"{score.name} of the majority", score.value, f"always:{shown}|{score.signature}") for score in scores
+    ]
+
+
+# --- Training ----------------------------------------------------------------------------------------------
+
+
+class ClassifyTask(RowTask):
+    """Labelled texts or pairs with a model that learns them."""
+
+    model: BertForSequence
+
+    def __init__(
+        self,
+        *,
+        task: str,
+        model: BertForSequence,
+        tokenizer: Tokenizer,
+        head: HeadConfig,
+        texts: tuple[Sequence[Text], Sequence[Text]],
+        gold: tuple[Sequence[Gold], Sequence[Gold]],
+        config: LabelConfig,
+        data: Sequence[CardData] = (),
+    ) -> None:
+        """`texts` and `gold` are those of training and those of validation."""
+        self.name, self.head, self.texts, self.gold = task, head, texts, gold
+        self.classifier = Classifier(model, tokenizer, head=head, task=task, max_tokens=config.max_tokens)
+        self.summary = self.classifier.summary
+        super().__init__(
+            model=model,
+            tokenizer=tokenizer,
+            train=self.classifier.rows(texts[0]),
+            validation=self.classifier.rows(texts[1]),
+            config=config,
+            data=data,
+            scored_on=f"validation, {len(texts[1]):,} examples",
+        )
+        self.sample_names = SampleNames("Text", "Label", "The model's", compared=head.answers != "number")
+        self._targets = tuple(_targets(side, head) for side in gold)
+        self._weights = class_weights(gold[0], head) if config.class_weights == "balanced" else None
+
+    def outcome(self, outputs: Tensor, indices: Sequence[int], *, held: bool) -> Loss:
+        targets = self._targets[held][list(indices)].to(outputs.device)
+        if self.head.answers == "one":
+            each = F.cross_entropy(outputs, targets, reduction="none")
+            weights = self._weights.to(outputs.device)[targets] if self._weights is not None else None
+        else:
+            weights = None
+            compare = F.mse_loss if self.head.answers == "number" else F.binary_cross_entropy_with_logits
+            each = compare(outputs, targets, reduction="none").mean(dim=-1)
+        train = each.mean() if weights is None else (each * weights).mean()
+        return Loss(train, each.detach().mean(), len(indices))
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        classifier = self.result()
+        found = classifier(list(self.texts[1]))
+        answers = [gold_of(one) for one in found]
+        scores = score_answers(answers, self.gold[1], self.head) + baseline(self.gold[0], self.gold[1], self.head)
+        # Mistakes teach more than successes: they come first.
+        order = sorted(range(len(found)), key=lambda n: (answers[n] == self.gold[1][n], n))[:SAMPLES]
+        return scores, [Sample(_shown(self.texts[1][n]), _written(self.gold[1][n]), str(found[n])) for n in order]
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        text = self.texts[1][0]
+        return [(_shown(text)[:80], self.result().trace(text))]
+
+    def result(self) -> Classifier:
+        self.model.eval()
+        return self.classifier
+
+    def contents(self) -> FolderContents:
+        return self.classifier.contents()
+
+    def usage(self, folder: Path) -> Usage:
+        return self.classifier.usage(folder)
+
+
+def class_weights(gold: Sequence[Gold], head: HeadConfig) -> Tensor:
+    """A weight for each label, so that all labels count the same over all examples, whose mean weight is 1."""
+    if head.answers != "one":
+        raise UsageError("--class-weights balanced is for texts with one label each.")
+    counts = torch.bincount(_targets(gold, head), minlength=len(head.labels)).clamp(min=1)
+    return len(gold) / (len(head.labels) * counts.float())
+
+
+def _targets(gold: Sequence[Gold], head: HeadConfig) -> Tensor:
+    """Answers as the loss wants them: the number of a label, a 0 or 1 for each, or the number itself."""
+    if head.answers == "number":
+        return torch.tensor([[value] for value in gold if not isinstance(value, tuple)], dtype=torch.float32)
+    sets = [value for value in gold if isinstance(value, tuple)]
+    if head.answers == "several":
+        return torch.tensor([[float(label in labels) for label in head.labels] for labels in sets])
+    places = {label: place for place, label in enumerate(head.labels)}
+    return torch.tensor([places[labels[0]] for labels in sets])
+
+
+def gold_of(found: Classified) -> Gold:
+    """What was answered, in the form of gold answers."""
+    return found.labels if found.number is None else found.number
+
+
+def _shown(text: Text) -> str:
+    return text if isinstance(text, str) else " / ".join(text)
+
+
+def _written(gold: Gold) -> str:
+    return ", ".join(gold) if isinstance(gold, tuple) else f"{gold:g}"
+
+
+def make_classifier_model(bert_settings: Any, head: HeadConfig, *, seed: int) -> BertForSequence:
+    """A fresh model with a fresh head; the same seed gives the same weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return BertForSequence(bert_settings, len(head.labels))

@@ -1,0 +1,214 @@
+"""What the tasks on BERT have in common: texts framed as rows of ids, rows read in batches, parts that do not learn.
+
+A text is `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]`. What is too long is cut off, of a pair the longer side
+first. Nothing here knows what a label is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.checkpoint.card import CardData
+from regard.config import to_dict
+from regard.data.batches import BatchPlan, row_batches
+from regard.errors import UsageError
+from regard.metrics.score import Score
+from regard.models.bert import Bert
+from regard.nn.packed import count_weights
+from regard.tasks.reading import alike, in_threads
+from regard.tasks.settings import LabelConfig
+from regard.tasks.task import FolderContents, Loss, Sample, Usage
+from regard.text.tokenizer import Tokenizer
+
+
+class Row(NamedTuple):
+    """The ids of an example, and how many of them belong to the first text."""
+
+    ids: list[int]
+    first: int
+
+
+class Inputs(NamedTuple):
+    """Rows side by side, as BERT reads them."""
+
+    ids: Tensor  # (B, T)
+    lengths: Tensor | None  # None: nothing is padding
+    segments: Tensor | None  # None: there is one text
+
+
+def frame_texts(tokenizer: Tokenizer, texts: Sequence[str], longest: int) -> list[Row]:
+    """Each text between [CLS] and [SEP], its end cut off if it is too long."""
+    start, end = tokenizer.start_id, tokenizer.end_id
+    rows = ([start, *ids[: longest - 2], end] for ids in tokenizer.encode_batch(texts))
+    return [Row(ids, len(ids)) for ids in rows]
+
+
+def frame_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], longest: int) -> list[Row]:
+    """Both texts behind each other; as long as they are too long together, the longer one loses its last token."""
+    start, end = tokenizer.start_id, tokenizer.end_id
+    firsts = tokenizer.encode_batch([first for first, _ in pairs])
+    seconds = tokenizer.encode_batch([second for _, second in pairs])
+    rows = []
+    for first, second in zip(firsts, seconds, strict=True):
+        left, right = fit_pair(len(first), len(second), longest - 3)
+        opening = [start, *first[:left], end]
+        rows.append(Row([*opening, *second[:right], end], len(opening)))
+    return rows
+
+
+def fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens of each text are read: token by token the longer one is cut, of two equal ones the second."""
+    if first + second <= room:
+        return first, second
+    half = room // 2
+    if second <= half:
+        return room - second, second
+    if first <= room - half:
+        return first, room - first
+    return room - half, half
+
+
+def as_inputs(rows: Sequence[Row], pad_id: int, device: torch.device) -> Inputs:
+    """Rows padded to the longest."""
+    longest = max(len(row.ids) for row in rows)
+    ids = torch.tensor([[*row.ids, *[pad_id] * (longest - len(row.ids))] for row in rows], device=device)
+    lengths = [len(row.ids) for row in rows]
+    segments = None
+    if any(row.first < len(row.ids) for row in rows):
+        kinds = [[0] * row.first + [1] * (len(row.ids) - row.first) for row in rows]
+        segments = torch.tensor([[*kind, *[0] * (longest - len(kind))] for kind in kinds], device=device)
+    return Inputs(ids, None if min(lengths) == longest else torch.tensor(lengths, device=device), segments)
+
+
+def read_rows(model: nn.Module, rows: Sequence[Row], pad_id: int) -> list[Tensor]:
+    """What the model says to each row, in evaluation mode; rows of like length are read together."""
+    device = next(model.parameters()).device
+    found: list[Tensor | None] = [None] * len(rows)
+    batches = alike([len(row.ids) for row in rows], shares=torch.get_num_threads())
+
+    @torch.inference_mode()
+    def run(batch: list[int]) -> Tensor:
+        out: Tensor = model(*as_inputs([rows[number] for number in batch], pad_id, device))
+        return out.float().cpu()
+
+    for batch, outputs in zip(batches, (in_threads if device.type == "cpu" else map)(run, batches), strict=True):
+        for number, output in zip(batch, outputs, strict=True):
+            found[number] = output
+    return [output for output in found if output is not None]
+
+
+# --- What learns -------------------------------------------------------------------------------------------
+
+
+def freeze(bert: Bert, what: str) -> None:
+    """Let a part of an encoder stay as it is; the head always learns."""
+    if what == "nothing":
+        return
+    if what == "encoder":
+        bert.requires_grad_(False)
+        return
+    layers = int(what) if what.isdecimal() else 0
+    if layers > len(bert.encoder):
+        raise UsageError(f"--freeze {layers} is more than the {len(bert.encoder)} layers that this model has.")
+    bert.embedding.requires_grad_(False)
+    for block in bert.encoder[:layers]:
+        block.requires_grad_(False)
+
+
+def layer_rates(bert: Bert, decay: float) -> dict[Tensor, float]:
+    """The part of the rate at which each layer learns: the last one a step below the head, the embeddings the least."""
+    if decay == 1:
+        return {}
+    count = len(bert.encoder)
+    rates: dict[Tensor, float] = dict.fromkeys(bert.embedding.parameters(), decay ** (count + 1))
+    for place, block in enumerate(bert.encoder):
+        rates |= dict.fromkeys(block.parameters(), decay ** (count - place))
+    return rates
+
+
+# --- The task, as the training loop sees it ----------------------------------------------------------------
+
+
+class RowTask(ABC):
+    """Rows with answers and a model that learns them. What an answer is, each task says for itself."""
+
+    name: str
+    summary: str
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        train: Sequence[Row],
+        validation: Sequence[Row],
+        config: LabelConfig,
+        data: Sequence[CardData],
+        scored_on: str,
+    ) -> None:
+        self.model, self.tokenizer, self.config, self.data = model, tokenizer, config, data
+        self.train, self.validation = train, validation
+        self.scored_on = scored_on
+
+    @abstractmethod
+    def outcome(self, outputs: Tensor, indices: Sequence[int], *, held: bool) -> Loss:
+        """The loss of outputs for the training (or the held-out) rows at `indices`."""
+
+    @abstractmethod
+    def evaluate(self) -> tuple[list[Score], list[Sample]]: ...
+
+    @abstractmethod
+    def contents(self) -> FolderContents: ...
+
+    @abstractmethod
+    def usage(self, folder: Path) -> Usage: ...
+
+    def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
+        lengths = [len(row.ids) for row in self.train]
+        rows = self.config.batch_rows
+        return row_batches(lengths, rows=rows, seed=plan.seed, epoch=epoch, rank=plan.rank, world_size=plan.world_size)
+
+    def size(self, index: int) -> tuple[int, int]:
+        return (len(self.train[index].ids),) * 2
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        return self._loss(self.train, indices, held=False)
+
+    def _loss(self, rows: Sequence[Row], indices: Sequence[int], *, held: bool) -> Loss:
+        device = next(self.model.parameters()).device
+        inputs = as_inputs([rows[index] for index in indices], self.tokenizer.pad_id, device)
+        return self.outcome(self.model(*inputs), indices, held=held)
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        losses = [
+            self._loss(self.validation, batch, held=True) for batch in alike([len(row.ids) for row in self.validation])
+        ]
+        return sum(loss.plain.item() * loss.tokens for loss in losses) / sum(loss.tokens for loss in losses)
+
+    def examples(self) -> str:
+        digest = hashlib.sha256()
+        for row in self.train:
+            digest.update(b"".join(id_.to_bytes(4, "little") for id_ in row.ids) + b"\n")
+        return f"{len(self.train):,} rows, checksum {digest.hexdigest()[:12]}"
+
+    def describe(self) -> str:
+        shape: Any = self.model.config
+        return (
+            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {shape.layers} layers, width {shape.width}, "
+            f"{self.tokenizer.vocab_size:,} tokens; data: {len(self.train):,} training and "
+            f"{len(self.validation):,} validation examples"
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {**to_dict(self.model.config), **to_dict(self.config)}
+
+    def answering(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,292 @@
+"""Tagging: sentences → a label for every word.
+
+An example is a sentence of words with a tag each. Words are cut into pieces; the first piece of a word carries its tag,
+the others carry none. A sentence that is longer than what is read at once is read in windows that overlap, and each
+word takes its tag from the window in which it stands furthest from an edge, so that no word is lost. The loss is the
+cross-entropy over words. The metrics are entity F1, as conlleval counts it, where tags speak of entities, and the share
+of words with the right tag. What a user holds afterwards is a `Tagger`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.config import to_dict
+from regard.data.tagged import Tagged, speaks_of_entities
+from regard.errors import some
+from regard.metrics.entities import commonest_tags, entities, entity_f1
+from regard.metrics.labels import accuracy
+from regard.metrics.score import Score
+from regard.models.bert import BertForTokens
+from regard.models.bert_settings import BertConfig, HeadConfig
+from regard.nn.packed import count_weights
+from regard.nn.taps import Trace, capture
+from regard.tasks.embed import TOKENIZER, Embedder
+from regard.tasks.labelling import Row, RowTask, as_inputs, read_rows
+from regard.tasks.settings import EmbedConfig, LabelConfig
+from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
+from regard.text.tokenizer import Tokenizer
+
+NAME = "tag"
+SAMPLES = 8
+_WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")  # a word keeps its inner apostrophes and hyphens
+
+
+class Window(NamedTuple):
+    """Some words of a sentence, framed: their ids, and where the first piece of each word stands among them."""
+
+    row: Row
+    first: int  # the number of its first word
+    places: list[int]  # one a word
+
+
+@dataclass(frozen=True)
+class TaggedWords:
+    """A sentence with a tag for each word, and how likely the model holds it."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+    @property
+    def entities(self) -> list[tuple[str, str]]:
+        """The entities that the tags speak of, as (type, text); none where tags are parts of speech."""
+        if not speaks_of_entities(self.tags):
+            return []
+        return [(found.type, " ".join(self.words[found.start : found.end])) for found in entities(self.tags)]
+
+    def __str__(self) -> str:
+        return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+
+def split_words(text: str) -> list[str]:
+    """The words and marks of a text, for whoever has no words yet."""
+    return _WORD.findall(text)
+
+
+def windows(tokenizer: Tokenizer, words: Sequence[str], longest: int) -> list[Window]:
+    """A sentence in windows of at most `longest` ids. Each begins half a window after the one before."""
+    unknown = tokenizer.unknown_id
+    room = longest - 2
+    # A word of which nothing is left, such as a strange space, is unknown; one that fills a window is cut.
+    pieces = [
+        (ids or [unknown if unknown is not None else tokenizer.end_id])[:room] for ids in tokenizer.encode_batch(words)
+    ]
+    found: list[Window] = []
+    begin = 0
+    while True:
+        end, used = begin, 0
+        while end < len(pieces) and used + len(pieces[end]) <= room:
+            used += len(pieces[end])
+            end += 1
+        found.append(_window(tokenizer, pieces[begin:end], begin))
+        if end >= len(pieces):
+            return found
+        begin += max(1, (end - begin) // 2)
+
+
+def _window(tokenizer: Tokenizer, pieces: Sequence[list[int]], begin: int) -> Window:
+    ids, places = [tokenizer.start_id], []
+    for piece in pieces:
+        places.append(len(ids))
+        ids += piece
+    ids.append(tokenizer.end_id)
+    return Window(Row(ids, len(ids)), begin, places)
+
+
+class Tagger:
+    """Takes sentences and says what each word is. Does not train."""
+
+    task = NAME
+
+    def __init__(
+        self, model: BertForTokens, tokenizer: Tokenizer, *, head: HeadConfig, max_tokens: int | None = None
+    ) -> None:
+        self.model, self.tokenizer, self.head = model.eval(), tokenizer, head
+        self.max_tokens = min(max_tokens or model.config.context, model.config.context)
+        self.summary = f"A sentence goes in, each of its words gets one of these tags: {some(head.labels)}."
+
+    @overload
+    def __call__(self, sentences: str) -> TaggedWords: ...
+
+    @overload
+    def __call__(self, sentences: list[Any]) -> list[TaggedWords]: ...
+
+    def __call__(self, sentences: str | list[Any]) -> TaggedWords | list[TaggedWords]:
+        """The tags of one text, or of many texts or lists of words. A text is split into words and marks."""
+        if isinstance(sentences, str):
+            return self([sentences])[0]
+        listed = [split_words(one) if isinstance(one, str) else list(one) for one in sentences]
+        cut = [windows(self.tokenizer, words, self.max_tokens) for words in listed]
+        outputs = iter(read_rows(self.model, [window.row for one in cut for window in one], self.tokenizer.pad_id))
+        return [
+            self._joined(words, [(window, next(outputs)) for window in one])
+            for words, one in zip(listed, cut, strict=True)
+        ]
+
+    def _joined(self, words: Sequence[str], parts: Sequence[tuple[Window, Tensor]]) -> TaggedWords:
+        """The tags of a sentence: of each word from the window in which it stands furthest from an edge."""
+        best: list[tuple[int, Tensor] | None] = [None] * len(words)
+        for window, output in parts:
+            last = len(window.places) - 1
+            for number, place in enumerate(window.places):
+                # The edges of the sentence itself are no edges: there is nothing beyond them.
+                left = number if window.first else len(words)
+                right = last - number if window.first + last < len(words) - 1 else len(words)
+                before = best[window.first + number]
+                if before is None or min(left, right) > before[0]:
+                    best[window.first + number] = (min(left, right), output[place])
+        shares = [found[1].softmax(dim=-1) for found in best if found is not None]
+        chosen = [int(share.argmax()) for share in shares]
+        return TaggedWords(
+            tuple(words),
+            tuple(self.head.labels[which] for which in chosen),
+            tuple(share[which].item() for share, which in zip(shares, chosen, strict=True)),
+        )
+
+    def trace(self, text: str, *, grad: bool = False) -> Trace:
+        """All attention over a text; of a long one, over its beginning."""
+        row = windows(self.tokenizer, split_words(text), self.max_tokens)[0].row
+        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
+        device = next(self.model.parameters()).device
+        with torch.set_grad_enabled(grad), capture(self.model.bert, tokens=shown, grad=grad) as trace:
+            self.model(*as_inputs([row], self.tokenizer.pad_id, device))
+        return trace
+
+    @property
+    def embedder(self) -> Embedder:
+        """The same encoder, for vectors instead of tags."""
+        return Embedder(self.model, self.tokenizer, head=self.head, config=EmbedConfig(max_tokens=self.max_tokens))
+
+    def contents(self) -> FolderContents:
+        config = {
+            "regard": {"task": NAME, "format": 1},
+            "model_type": "regard-bert",
+            "model": to_dict(self.model.config),
+            "head": to_dict(self.head),
+            "max_tokens": self.max_tokens,
+            "symbols": to_dict(self.tokenizer.symbols),
+        }
+        return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})
+
+    def usage(self, folder: Path) -> Usage:
+        return Usage(
+            command=f'regard tag {folder} "…"\nregard evaluate {folder} test.conll',
+            python=f'import regard\n\ntagger = regard.load("{folder.as_posix()}")\nprint(tagger("…"))',
+            pipeline="token-classification",
+        )
+
+    def __repr__(self) -> str:
+        return f"Tagger({count_weights(self.model) / 1e6:.1f} M parameters, {some(self.head.labels)})"
+
+
+# --- Scores ------------------------------------------------------------------------------------------------
+
+
+def score_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> list[Score]:
+    """Entity F1 where the gold tags speak of entities, and always the share of words with the right tag."""
+    said, due = ([tag for tags in side for tag in tags] for side in (predicted, gold))
+    words = accuracy(said, due)
+    named = speaks_of_entities(sorted({*said, *due}))
+    return [*([entity_f1(predicted, gold)] if named else []), Score("accuracy", words.value, f"words:{len(due)}")]
+
+
+def baseline(train: Sequence[Tagged], held: Sequence[Tagged]) -> list[Score]:
+    """What a list of words with the commonest tag of each would reach, unknown ones with the commonest of all."""
+    known = commonest_tags([(one.words, one.tags) for one in train])
+    said = [[known.get(word, known[""]) for word in one.words] for one in held]
+    scores = score_tags(said, [one.tags for one in held])
+    return [Score(f"{score.name} of a word list", score.value, f"commonest tag|{score.signature}") for score in scores]
+
+
+# --- Training ----------------------------------------------------------------------------------------------
+
+
+class TagTask(RowTask):
+    """Tagged sentences with a model that learns them."""
+
+    name = NAME
+    model: BertForTokens
+    sample_names = SampleNames("Words", "Tags", "The model's")
+
+    def __init__(
+        self,
+        *,
+        model: BertForTokens,
+        tokenizer: Tokenizer,
+        head: HeadConfig,
+        sentences: tuple[Sequence[Tagged], Sequence[Tagged]],
+        config: LabelConfig,
+        data: Sequence[CardData] = (),
+    ) -> None:
+        """`sentences` are those of training and those of validation."""
+        self.head, self.sentences = head, sentences
+        self.tagger = Tagger(model, tokenizer, head=head, max_tokens=config.max_tokens)
+        self.summary = self.tagger.summary
+        self._cut = tuple(self._windows(side) for side in sentences)
+        super().__init__(
+            model=model,
+            tokenizer=tokenizer,
+            train=[window.row for window, _ in self._cut[0]],
+            validation=[window.row for window, _ in self._cut[1]],
+            config=config,
+            data=data,
+            scored_on=f"validation, {len(sentences[1]):,} sentences",
+        )
+
+    def _windows(self, sentences: Sequence[Tagged]) -> list[tuple[Window, list[int]]]:
+        """Every window with the numbers of its words' tags."""
+        numbers = {tag: number for number, tag in enumerate(self.head.labels)}
+        found = []
+        for one in sentences:
+            for window in windows(self.tagger.tokenizer, one.words, self.tagger.max_tokens):
+                tags = one.tags[window.first : window.first + len(window.places)]
+                found.append((window, [numbers[tag] for tag in tags]))
+        return found
+
+    def outcome(self, outputs: Tensor, indices: Sequence[int], *, held: bool) -> Loss:
+        chosen = [self._cut[held][index] for index in indices]
+        rows = torch.tensor([number for number, (window, _) in enumerate(chosen) for _ in window.places])
+        places = torch.tensor([place for window, _ in chosen for place in window.places])
+        targets = torch.tensor([tag for _, tags in chosen for tag in tags], device=outputs.device)
+        loss = F.cross_entropy(outputs[rows.to(outputs.device), places.to(outputs.device)], targets)
+        return Loss(loss, loss.detach(), len(targets))
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        held = self.sentences[1]
+        found = self.result()([one.words for one in held])
+        gold = [one.tags for one in held]
+        scores = score_tags([one.tags for one in found], gold) + baseline(self.sentences[0], held)
+        # Mistakes teach more than successes: they come first.
+        order = sorted(range(len(held)), key=lambda n: (found[n].tags == gold[n], n))[:SAMPLES]
+        return scores, [Sample(" ".join(held[n].words), " ".join(gold[n]), " ".join(found[n].tags)) for n in order]
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        text = samples[0].source
+        return [(text[:80], self.result().trace(text))]
+
+    def result(self) -> Tagger:
+        self.model.eval()
+        return self.tagger
+
+    def contents(self) -> FolderContents:
+        return self.tagger.contents()
+
+    def usage(self, folder: Path) -> Usage:
+        return self.tagger.usage(folder)
+
+
+def make_tagger_model(settings: BertConfig, head: HeadConfig, *, seed: int) -> BertForTokens:
+    """A fresh model with a fresh head; the same seed gives the same weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return BertForTokens(settings, len(head.labels))

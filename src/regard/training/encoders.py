@@ -1,0 +1,165 @@
+"""What trainings on BERT have in common before they begin: settings that go together, a budget of epochs, a model.
+
+A model is new, with a tokenizer learned from the texts, or has the encoder of a folder under a fresh head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from regard.checkpoint.output import check_output
+from regard.checkpoint.presence import check_folder
+from regard.config import from_dict
+from regard.errors import UsageError, unknown
+from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
+from regard.nn.lora_settings import LoRAConfig
+from regard.tasks.settings import LabelConfig
+from regard.text.tokenizer import Symbols, Tokenizer
+from regard.text.training import train_tokenizer
+from regard.training.options import Budget, RunOptions, find_folder, lora_settings, sort_settings
+from regard.training.recipes import labelling_recipe
+from regard.training.settings import TrainingConfig
+
+if TYPE_CHECKING:
+    from regard.models.bert import BertForSequence, BertForSpans, BertForTokens
+    from regard.training.beginning import Beginning
+
+# BERT with the head of a task.
+Headed = TypeVar("Headed", bound="BertForSequence | BertForTokens | BertForSpans")
+
+SIZES = tuple(PRESETS)
+USUAL_SIZE = "tiny"
+SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+NOT_FOR_LABELS = ("label_smoothing", "batch_tokens")  # batches are counted in examples
+FREE = ("dropout", "attention_dropout", "head_dropout")  # what may be other than in the folder that is begun with
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, checked as far as it can be without data and without torch."""
+
+    config: LabelConfig
+    training: Mapping[str, Any]
+    model: Mapping[str, Any]  # settings of the model that were given
+    size: str
+    from_: str | None
+    folder: Path | None  # where `from_` lies
+    lora: LoRAConfig | None
+
+    @classmethod
+    def check(
+        cls,
+        settings: Mapping[str, Any],
+        out: Path,
+        *,
+        size: str | None,
+        from_: Path | str | None,
+        lora: bool,
+        options: RunOptions,
+    ) -> Request:
+        if size is not None and size not in SIZES:
+            raise unknown("size", size, SIZES)
+        parts = sort_settings(settings, (BertConfig, TrainingConfig, LabelConfig, LoRAConfig))
+        adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
+        config = from_dict(LabelConfig, parts[LabelConfig])
+        if from_ is None:
+            _check_new(config, {**PRESETS[size or USUAL_SIZE], **parts[BertConfig]})
+        else:
+            _check_begun(config, from_, size=size, pieces=parts[LabelConfig].get("pieces"), lora=lora)
+        check_output(out, resume=options.resume, force=options.force)
+        folder = find_folder(str(from_), out) if from_ is not None else None
+        if folder is not None:
+            check_folder(folder)
+        training = {**labelling_recipe(begins=from_ is not None, lora=lora).training, **parts[TrainingConfig]}
+        name = None if from_ is None else str(from_)
+        return cls(config, training, parts[BertConfig], size or USUAL_SIZE, name, folder, adapters)
+
+    def budget(self, examples: int, out: Path, *, resume: bool) -> Budget:
+        """So many epochs, where neither steps nor minutes were asked for; a tenth of the steps warms up."""
+        config = self.config
+        an_epoch = math.ceil(examples / config.batch_rows)
+        given = {"validations": max(1, math.ceil(config.epochs)), **self.training}
+        remark = ""
+        if given.get("steps") is None and given.get("minutes") is None:
+            given["steps"] = max(1, round(config.epochs * an_epoch))
+            remark = f"budget: {given['steps']:,} steps, {config.epochs:g} epochs of {an_epoch:,} (--epochs)"
+        if "warmup_steps" not in given:
+            given["warmup_steps"] = max(1, (given.get("steps") or 3 * an_epoch) // 10)
+        settled = Budget.settle(given, out, resume=resume)
+        return Budget(settled.config, remark or settled.remark)
+
+    def model_for(
+        self, head: HeadConfig, make: Callable[..., Headed], texts: Sequence[str], *, seed: int
+    ) -> Prepared[Headed]:
+        """The model to train and its tokenizer; `make` puts the head onto an encoder."""
+        if self.folder is None or self.from_ is None:
+            tokenizer = self._new_tokenizer(texts)
+            shape = {"context": max(self.config.max_tokens, 8), **PRESETS[self.size], **self.model}
+            settings = from_dict(BertConfig, {**shape, "vocab_size": tokenizer.vocab_size})
+            return Prepared(make(settings, head, seed=seed), tokenizer, None, (), {"size": self.size})
+        from regard.tasks.labelling import freeze
+        from regard.training.beginning import Beginning
+
+        model, tokenizer = self._begun(self.folder, self.from_, head, make, seed=seed)
+        beginning = Beginning.of(self.from_, self.folder, model, lora=self.lora, seed=seed, fresh=model.head)
+        freeze(model.bert, self.config.freeze)
+        return Prepared(model, tokenizer, beginning, (beginning.remark(model),), {})
+
+    def _new_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
+        pieces = self.config.pieces
+        try:
+            return train_tokenizer(texts, kind="wordpiece", vocab_size=pieces, symbols=SYMBOLS, lowercase=True)
+        except UsageError as error:
+            raise UsageError(f"--pieces {pieces}: {error}") from None
+
+    def _begun(
+        self, folder: Path, name: str, head: HeadConfig, make: Callable[..., Headed], *, seed: int
+    ) -> tuple[Headed, Tokenizer]:
+        """The encoder of a folder under a fresh head; a pooler that it lacks and the head needs is fresh, too."""
+        from regard.checkpoint.folder import load_into, own_tensors
+        from regard.tasks.folders import load_embedder
+        from regard.training.beginning import refuse_contradictions
+
+        embedder = load_embedder(folder)
+        refuse_contradictions(self.model, embedder.bert.config, name=name, free=FREE)
+        changes = {key: value for key, value in self.model.items() if key in FREE}
+        model = make(dataclasses.replace(embedder.bert.config, **changes), head, seed=seed)
+        fresh = own_tensors(model.bert)
+        known = {key: tensor for key, tensor in own_tensors(embedder.bert).items() if key in fresh}
+        load_into(model.bert, {**fresh, **known})
+        return model, embedder.tokenizer
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[Headed]):
+    """A model that is ready to learn."""
+
+    model: Headed
+    tokenizer: Tokenizer
+    beginning: Beginning | None
+    remarks: tuple[str, ...]
+    described: Mapping[str, Any]  # for the card
+
+    def config(self, asked: LabelConfig) -> LabelConfig:
+        """The settings with no more tokens than the model can read."""
+        return dataclasses.replace(asked, max_tokens=min(asked.max_tokens, self.model.config.context))
+
+
+def _check_new(config: LabelConfig, shape: Mapping[str, Any]) -> None:
+    from_dict(BertConfig, {**shape, "vocab_size": 1})  # how many pieces there are is not known yet
+    for flag, value, usual in (("freeze", config.freeze, "nothing"), ("layer-decay", config.layer_decay, 1.0)):
+        if value != usual:
+            raise UsageError(f"--{flag} is for weights that know something already: name their folder with --from.")
+
+
+def _check_begun(config: LabelConfig, from_: Path | str, *, size: str | None, pieces: int | None, lora: bool) -> None:
+    for name, given in (("size", size), ("pieces", pieces)):
+        if given is not None:
+            raise UsageError(f"--{name} {given} does not go with --from: the model in {from_} has its size and tokens.")
+    if lora and config.freeze != "nothing":
+        raise UsageError("--lora leaves all weights as they are but its own: give no --freeze beside it.")

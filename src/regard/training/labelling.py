@@ -1,0 +1,281 @@
+"""From labelled texts, or pairs of them, to a classifier: read, check the labels, hold some out, train.
+
+Whatever can be wrong with a request is found before torch is loaded, and whatever can be wrong with data before
+anything is trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.checkpoint.card import CardData
+from regard.checkpoint.output import output_folder
+from regard.config import from_dict
+from regard.data.batches import split_validation
+from regard.data.files import Reading
+from regard.data.labelled import (
+    Labelled,
+    LabelledPair,
+    PairColumns,
+    TextColumns,
+    label_names,
+    read_labelled,
+    read_labelled_pairs,
+    refuse_unseen,
+    require_two_labels,
+)
+from regard.data.world.inference import inferences
+from regard.data.world.opinions import opinions
+from regard.errors import UsageError
+from regard.metrics.score import Score
+from regard.models.bert_settings import HeadConfig
+from regard.tasks.settings import LabelConfig
+from regard.training.encoders import Request
+from regard.training.options import RunOptions
+from regard.training.translation import skipped_rows
+
+if TYPE_CHECKING:
+    from regard.models.bert import BertForSequence
+    from regard.tasks.classify import Classifier, Gold, Text
+    from regard.tasks.labelling import Row
+    from regard.training.runs import Run
+
+CLASSIFY, PAIR = "classify", "pair"
+NUMBER = "number"
+WORLD = {CLASSIFY: "the built-in world's opinions", PAIR: "the built-in world's inferences"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelFiles:
+    """Which files, and how they are read."""
+
+    data: Path | None = None
+    validation: Path | None = None
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)  # text, or first and second; label
+    separator: str | None = None  # between several labels of a text
+    numbers: bool | None = None  # of pairs: numbers instead of labels; None: as the file looks
+    skip_bad_rows: bool = False
+
+
+def train_labels(
+    task: str,
+    files: LabelFiles,
+    out: Path,
+    *,
+    size: str | None = None,
+    from_: Path | str | None = None,
+    lora: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    options: RunOptions | None = None,
+) -> Run[Classifier]:
+    """Train a classifier of texts (`classify`) or of pairs (`pair`), on a file or on the built-in world.
+
+    With `from_` the encoder in a folder goes on learning under a new head; without it a new BERT of `size` begins,
+    with a tokenizer learned from the texts.
+    """
+    options = options or RunOptions()
+    request = Request.check(settings or {}, out, size=size, from_=from_, lora=lora, options=options)
+    found = _read(task, files, request.config)
+    budget = request.budget(len(found.texts[0]), out, resume=options.resume)
+    from regard.tasks.classify import ClassifyTask, make_classifier_model
+    from regard.tasks.labelling import layer_rates
+    from regard.training.runs import carry_out
+
+    with output_folder(out, resume=options.resume, force=options.force):
+        words = [text if isinstance(text, str) else " ".join(text) for text in found.texts[0]]
+        ready = request.model_for(found.head, make_classifier_model, words, seed=budget.config.seed)
+        _begin_at_the_mean(ready.model, found)
+        config = ready.config(request.config)
+        doing = ClassifyTask(
+            task=task,
+            model=ready.model,
+            tokenizer=ready.tokenizer,
+            head=found.head,
+            texts=found.texts,
+            gold=found.gold,
+            config=config,
+            data=found.card,
+        )
+        return carry_out(
+            doing,
+            budget,
+            out,
+            options,
+            described=ready.described,
+            remarks=[*found.remarks, *ready.remarks, *_length_remark(doing.train, config)],
+            beginning=ready.beginning,
+            rates=layer_rates(ready.model.bert, config.layer_decay),
+        )
+
+
+def _length_remark(rows: Sequence[Row], config: LabelConfig) -> list[str]:
+    cut = sum(len(row.ids) >= config.max_tokens for row in rows)
+    if not cut:
+        return []
+    return [
+        f"length: {cut:,} of {len(rows):,} texts reach --max-tokens {config.max_tokens}, and no more of them is read"
+    ]
+
+
+def train_label_files(
+    task: str,
+    data: Sequence[Path] | None,
+    out: Path,
+    *,
+    validation: Sequence[Path] | None = None,
+    columns: Mapping[str, str] | None = None,
+    separator: str | None = None,
+    numbers: bool | None = None,
+    skip_bad_rows: bool = False,
+    **how: Any,
+) -> Run[Classifier]:
+    """`train_labels` on the files of a list, of which there is one or none."""
+    for name, given in (("training", data), ("validation", validation)):
+        if given and len(given) > 1:
+            raise UsageError(f"{len(given)} {name} files were given; labels are read from one table.")
+    files = LabelFiles(
+        data=data[0] if data else None,
+        validation=validation[0] if validation else None,
+        columns=columns or {},
+        separator=separator,
+        numbers=numbers,
+        skip_bad_rows=skip_bad_rows,
+    )
+    return train_labels(task, files, out, **how)
+
+
+def score_file(model: Classifier, files: LabelFiles) -> tuple[list[Score], list[str]]:
+    """The scores of a model on a file with labels, and what there is to say about the file."""
+    from regard.tasks.classify import baseline, gold_of, score_answers
+
+    assert files.data is not None, "a file to score on"
+    numbers = model.head.answers == "number" if model.task == PAIR else None
+    several = "," if model.head.answers == "several" and files.separator is None else files.separator
+    reading = read_examples(model.task, dataclasses.replace(files, numbers=numbers, separator=several), files.data)
+    reading = known_only(reading, files.data, model.head, skip_bad_rows=files.skip_bad_rows)
+    texts, gold = zip(*_sides(reading.examples), strict=True)
+    answers = [gold_of(found) for found in model(list(texts))]
+    scores = score_answers(answers, gold, model.head) + baseline(gold, gold, model.head)
+    return scores, [*reading.remarks, *skipped_rows(reading.bad)]
+
+
+# --- Data --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Texts and their gold, of training and of validation, and what the head answers."""
+
+    texts: tuple[list[Text], list[Text]]
+    gold: tuple[list[Gold], list[Gold]]
+    head: HeadConfig
+    card: tuple[CardData, ...]
+    remarks: tuple[str, ...]
+
+
+def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
+    if files.data is None:
+        for flag, given in (("--validation", files.validation), ("--skip-bad-rows", files.skip_bad_rows)):
+            if given:
+                raise UsageError(f"{flag} needs a training file beside it; without a file the built-in world is used.")
+        draw: Any = opinions if task == CLASSIFY else inferences
+        sides = [_sides(draw(split)) for split in ("train", "validation")]
+        head = _head([gold for _, gold in sides[0]], several=False)
+        card = tuple(
+            CardData(name=WORLD[task], role=role, num_rows=len(side))
+            for role, side in zip(("training", "validation"), sides, strict=True)
+        )
+        return _data(sides[0], sides[1], head, card, (f"data: {WORLD[task]} (no file was given)",))
+    reading = read_examples(task, files, files.data)
+    sides = [_sides(reading.examples)]
+    head = _head([gold for _, gold in sides[0]], several=files.separator is not None)
+    remarks = [*reading.remarks, *skipped_rows(reading.bad)]
+    card = _card(reading, "training")
+    if head.answers != "number":
+        require_two_labels(head.labels, files.data, len(reading.examples))
+    if files.validation is not None:
+        numbers = head.answers == "number" if task == PAIR else None
+        checking = read_examples(task, dataclasses.replace(files, numbers=numbers), files.validation)
+        checking = known_only(checking, files.validation, head, skip_bad_rows=files.skip_bad_rows)
+        remarks += [*checking.remarks, *skipped_rows(checking.bad)]
+        return _data(sides[0], _sides(checking.examples), head, card + _card(checking, "validation"), tuple(remarks))
+    train, held = split_validation(len(sides[0]), share=config.validation_share)
+    remarks.append(f"validation: {len(held):,} examples held out of the training file (no --validation was given)")
+    kept, out = ([sides[0][number] for number in part] for part in (train, held))
+    return _data(
+        kept, out, _head([gold for _, gold in sides[0]], several=files.separator is not None), card, tuple(remarks)
+    )
+
+
+def read_examples(task: str, files: LabelFiles, path: Path) -> Reading[Any]:
+    """The examples of a file, as their task reads them."""
+    if task == CLASSIFY:
+        return read_labelled(
+            path,
+            columns=from_dict(TextColumns, files.columns),
+            separator=files.separator,
+            skip_bad_rows=files.skip_bad_rows,
+        )
+    return read_labelled_pairs(
+        path,
+        columns=from_dict(PairColumns, files.columns),
+        numbers=files.numbers,
+        skip_bad_rows=files.skip_bad_rows,
+    )
+
+
+def known_only(reading: Reading[Any], path: Path, head: HeadConfig, *, skip_bad_rows: bool) -> Reading[Any]:
+    """`reading`, whose labels must be among those of training."""
+    if head.answers == "number":
+        return reading
+    return refuse_unseen(reading, path, head.labels, lambda example: _side(example)[1], skip_bad_rows=skip_bad_rows)  # type: ignore[arg-type,return-value]
+
+
+def _side(example: Labelled | LabelledPair) -> tuple[Text, Gold]:
+    if isinstance(example, Labelled):
+        return example.text, example.labels
+    label = example.label
+    return (example.first, example.second), (label,) if isinstance(label, str) else label
+
+
+def _sides(examples: Sequence[Labelled | LabelledPair]) -> list[tuple[Text, Gold]]:
+    return [_side(example) for example in examples]
+
+
+def _head(gold: Sequence[Gold], *, several: bool) -> HeadConfig:
+    if all(isinstance(value, float) for value in gold):
+        return HeadConfig(kind="sequence", labels=(NUMBER,), answers="number")
+    sets = [value for value in gold if isinstance(value, tuple)]
+    several = several or any(len(labels) != 1 for labels in sets)
+    names = label_names(label for labels in sets for label in labels)
+    return HeadConfig(kind="sequence", labels=names, answers="several" if several else "one")
+
+
+def _data(
+    train: Sequence[tuple[Text, Gold]],
+    held: Sequence[tuple[Text, Gold]],
+    head: HeadConfig,
+    card: tuple[CardData, ...],
+    remarks: tuple[str, ...],
+) -> _Data:
+    texts = [text for text, _ in train], [text for text, _ in held]
+    return _Data(texts, ([gold for _, gold in train], [gold for _, gold in held]), head, card, remarks)
+
+
+def _card(reading: Reading[Any], role: str) -> tuple[CardData, ...]:
+    return tuple(
+        CardData(name=Path(path).name, role=role, num_rows=len(reading.examples), sha256=checksum)
+        for path, checksum in reading.checksums.items()
+    )
+
+
+def _begin_at_the_mean(model: BertForSequence, found: _Data) -> None:
+    """A regression that begins with the mean need not spend its first steps on finding it."""
+    numbers = [value for value in found.gold[0] if isinstance(value, float)]
+    if found.head.answers == "number":
+        model.head.output.bias.data.fill_(math.fsum(numbers) / len(numbers))

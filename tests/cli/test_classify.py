@@ -1,0 +1,141 @@
+"""`regard train classify|pair`, `regard classify|pair` and `regard evaluate` as a person types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard as library
+
+Run = Callable[..., Any]
+SHAPE = ["--size", "tiny", "--width", 32, "--heads", 2, "--head-width", 16, "--hidden", 48, "--layers", 2]
+QUICK = ["--max-tokens", 16, "--pieces", 200, "--batch-rows", 16, "--learning-rate", 0.01, "--dropout", 0]
+
+
+@pytest.fixture(scope="module")
+def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, a classifier and a judge of pairs."""
+    place = tmp_path_factory.mktemp("labels")
+    words = [
+        f"{a} {b}" for a in ("red", "blue", "green", "dark", "old") for b in ("house", "car", "dog", "tree", "cat")
+    ]
+    rows = [f"the {w} is {v}\t{x}" for w in words for v, x in (("fine", "good"), ("awful", "bad"))]
+    (place / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    pairs = [f"the {w} is fine\tthe {w} is {v}\t{x}" for w in words for v, x in (("fine", "5"), ("awful", "1.5"))]
+    (place / "pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + "\n".join(pairs) + "\n", encoding="utf-8")
+    said = regard("train", "classify", place / "train.tsv", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 25)
+    assert said.code == 0, said.err
+    assert "validation, 5 examples: accuracy 100.00" in said.out
+    assert "accuracy of the majority" in said.out
+    assert "budget: 75 steps, 25 epochs of 3 (--epochs)" in said.err
+    said = regard("train", "pair", place / "pairs.tsv", "--out", place / "judge", *SHAPE, *QUICK, "--epochs", 2)
+    assert said.code == 0, said.err
+    assert "Pearson" in said.out
+    return place
+
+
+def test_texts_a_file_and_stdin(regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("classify", place / "model", "the red car is fine", "the old cat is awful")
+    assert (said.code, said.out) == (0, "good\nbad\n")
+    (tmp_path / "texts.txt").write_text("the red car is fine\n", encoding="utf-8")
+    assert regard("classify", place / "model", tmp_path / "texts.txt").out == "good\n"
+    assert regard("classify", place / "model", stdin=b"the red car is awful\n").out == "bad\n"
+    record = json.loads(regard("classify", place / "model", "the red car is fine", "--json").out)
+    assert record["labels"] == ["good"]
+    assert set(record["probabilities"]) == {"bad", "good"}
+    out = tmp_path / "found.csv"
+    assert regard("classify", place / "model", "the red car is fine", "--out", out).code == 0
+    [row] = csv.DictReader(out.read_text(encoding="utf-8").splitlines())
+    assert row["label"] == "good"
+    assert regard("classify", place / "model", "x", "--out", out).code == 2, "it is there already"
+
+
+def test_pairs(regard: Run, place: Path) -> None:
+    said = regard("pair", place / "judge", "the red car is fine", "the red car is fine")
+    assert said.code == 0, said.err
+    float(said.out)
+    assert regard("pair", place / "judge", stdin=b"a\tb\nc\td\n").out.count("\n") == 2
+    assert "line 1 is no pair" in regard("pair", place / "judge", stdin=b"a b\n").err
+    said = regard("pair", place / "judge", "a", "b", "c")
+    assert (said.code, "3 texts were given; a pair has two" in said.err) == (2, True)
+    said = regard("classify", place / "judge", "a")
+    assert (said.code, "was trained for `regard pair`" in said.err) == (2, True)
+
+
+def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("evaluate", place / "model", place / "train.tsv")
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[0].startswith("accuracy 100.00 (n:50)")
+    assert "accuracy of the majority 50.00" in said.out
+    assert "Spearman" in regard("evaluate", place / "judge", place / "pairs.tsv").out
+    (tmp_path / "test.tsv").write_text("text\tlabel\na\tgood\nb\tso-so\n", encoding="utf-8")
+    said = regard("evaluate", place / "model", tmp_path / "test.tsv")
+    assert said.code == 1
+    assert "test.tsv:3: label 'so-so' was not in training (bad, good)" in said.err
+    said = regard("evaluate", place / "model", tmp_path / "test.tsv", "--skip-bad-rows")
+    assert said.code == 0
+    assert "skipped: 1 bad rows" in said.err
+
+
+@pytest.mark.parametrize(
+    "how", [["--lora", "--lora-rank", 2], ["--freeze", "1"], ["--layer-decay", 0.8], ["--keep", "best"]]
+)
+def test_going_on_from_an_encoder(how: list[Any], regard: Run, place: Path, tmp_path: Path) -> None:
+    flags = ["--from", place / "model", "--out", tmp_path / "m", "--epochs", 1, "--class-weights", "balanced", *how]
+    said = regard("train", "classify", place / "train.tsv", *flags)
+    assert said.code == 0, said.err
+    assert "beginning: the weights of" in said.err
+    assert ("adapters learn" in said.err) == ("--lora" in how)
+    assert ("the others stay" in said.err) == ("--freeze" in how)
+    assert regard("classify", tmp_path / "m", "the red car is fine").code == 0
+
+
+def test_stopped_and_resumed_is_the_same(regard: Run, place: Path, tmp_path: Path) -> None:
+    def train(out: str, *flags: Any) -> None:
+        said = regard("train", "classify", place / "train.tsv", "--out", tmp_path / out, *SHAPE, *QUICK, *flags)
+        assert said.code == 0, said.err
+
+    common = ["--schedule", "constant", "--warmup-steps", 1]
+    train("whole", *common, "--steps", 6)
+    train("parts", *common, "--steps", 3)
+    train("parts", *common, "--steps", 6, "--resume")
+    one, other = (library.load(tmp_path / name)("the red car is fine") for name in ("whole", "parts"))
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--freeze", "embeddings"], "--freeze is for weights that know something already"),
+        (["--layer-decay", 0.5], "--layer-decay is for weights"),
+        (["--lora"], "name their folder with --from"),
+        (["--freeze", "some"], "unknown freeze 'some'"),
+        (["--label-column", "mood"], "no column 'mood'; its columns are: text, label"),
+        (["--size", "tinny"], "unknown size 'tinny'"),
+        (["--epochs", 0], "epochs must be more than 0"),
+    ],
+)
+def test_wrong_requests(flags: list[Any], reason: str, regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("train", "classify", place / "train.tsv", "--out", tmp_path / "m", *flags)
+    assert said.code in (1, 2)
+    assert reason in said.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_one_class_only(regard: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\na\tham\nb\tham\n", encoding="utf-8")
+    said = regard("train", "classify", tmp_path / "a.tsv", "--out", tmp_path / "m")
+    assert said.code == 1
+    assert "all 2 examples have the label 'ham'" in said.err
+
+
+def test_without_a_file_the_world_is_used(regard: Run, tmp_path: Path) -> None:
+    for task, data in (("classify", "opinions"), ("pair", "inferences")):
+        said = regard("train", task, "--out", tmp_path / task, *SHAPE, "--max-tokens", 32, "--steps", 2)
+        assert said.code == 0, said.err
+        assert f"data: the built-in world's {data} (no file was given)" in said.err

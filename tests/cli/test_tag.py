@@ -1,0 +1,89 @@
+"""`regard train tag`, `regard tag` and `regard evaluate` on tags, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+SHAPE = ["--size", "tiny", "--width", 32, "--heads", 2, "--head-width", 16, "--hidden", 48, "--layers", 2]
+QUICK = ["--max-tokens", 16, "--pieces", 200, "--batch-rows", 16, "--learning-rate", 0.01, "--dropout", 0]
+
+
+@pytest.fixture(scope="module")
+def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data and a tagger."""
+    place = tmp_path_factory.mktemp("tags")
+    lines = []
+    for verb in ("likes", "sees", "leaves", "knows"):
+        for city in ("Paris", "New York", "Rome", "Oslo"):
+            for name in ("Anna", "Tom"):
+                first, *rest = city.split()
+                words = [
+                    (name, "B-per"),
+                    (verb, "O"),
+                    (first, "B-loc"),
+                    *((word, "I-loc") for word in rest),
+                    (".", "O"),
+                ]
+                lines += [f"{word}\t{tag}" for word, tag in words] + [""]
+    (place / "train.conll").write_text("\n".join(lines), encoding="utf-8")
+    said = regard("train", "tag", place / "train.conll", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 20)
+    assert said.code == 0, said.err
+    assert "entity F1 100.00" in said.out
+    assert "entity F1 of a word list" in said.out
+    return place
+
+
+def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("tag", place / "model", "Tom sees Rome.")
+    assert (said.code, said.out) == (0, "Tom/B-per sees/O Rome/B-loc ./O\n"), said.err
+    assert regard("tag", place / "model", stdin=b"Anna likes New York.\n").out == (
+        "Anna/B-per likes/O New/B-loc York/I-loc ./O\n"
+    )
+    record = json.loads(regard("tag", place / "model", "Anna likes New York.", "--json").out)
+    assert record["entities"] == [{"type": "per", "text": "Anna"}, {"type": "loc", "text": "New York"}]
+    for suffix in (".jsonl", ".csv", ".conll", ".txt"):
+        assert regard("tag", place / "model", "Tom sees Rome.", "--out", tmp_path / f"a{suffix}").code == 0
+    assert (tmp_path / "a.conll").read_text(encoding="utf-8") == "Tom\tB-per\nsees\tO\nRome\tB-loc\n.\tO\n"
+    assert regard("tag", place / "model", "x", "--out", tmp_path / "a.pdf").code == 2
+
+
+def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("evaluate", place / "model", place / "train.conll")
+    assert said.code == 0, said.err
+    assert said.out.startswith("entity F1 100.00 (conlleval|")
+    (tmp_path / "test.conll").write_text("Tom\tB-per\n\nLondon\tB-city\n", encoding="utf-8")
+    said = regard("evaluate", place / "model", tmp_path / "test.conll")
+    assert said.code == 1
+    assert "test.conll:3: label 'B-city' was not in training" in said.err
+
+
+def test_going_on_from_an_encoder(regard: Run, place: Path, tmp_path: Path) -> None:
+    flags = ["--from", place / "model", "--out", tmp_path / "m", "--epochs", 1, "--freeze", "embeddings"]
+    said = regard("train", "tag", place / "train.conll", *flags, "--validation", place / "train.conll")
+    assert said.code == 0, said.err
+    assert "the others stay" in said.err
+
+
+def test_bad_files(regard: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("Tom\tB-per\nsees\tI-per\n\nx\tO\ny\tI-loc\n", encoding="utf-8")
+    said = regard("train", "tag", tmp_path / "a.conll", "--out", tmp_path / "m")
+    assert said.code == 1
+    assert "a.conll:5: I-loc after O: an entity goes on that did not begin" in said.err
+    (tmp_path / "b.conll").write_text("Tom\tO\n\nx\tO\n", encoding="utf-8")
+    said = regard("train", "tag", tmp_path / "b.conll", "--out", tmp_path / "m")
+    assert said.code == 1
+    assert "all 2 examples have the label 'O'" in said.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_without_a_file_the_world_is_used(regard: Run, tmp_path: Path) -> None:
+    said = regard("train", "tag", "--out", tmp_path / "m", *SHAPE, "--max-tokens", 12, "--steps", 2)
+    assert said.code == 0, said.err
+    assert "data: the built-in world's names (no file was given)" in said.err
+    assert "more windows, none is cut" in said.err

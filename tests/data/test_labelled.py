@@ -1,0 +1,366 @@
+"""Labelled texts and pairs: layouts that are recognised, every kind of bad row, and labels of several files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.labelled import (
+    Labelled,
+    LabelledPair,
+    PairColumns,
+    TextColumns,
+    label_names,
+    read_labelled,
+    read_labelled_pairs,
+    refuse_unseen,
+    require_two_labels,
+)
+from regard.errors import DataError, UsageError
+
+ROWS = [("A fine film .", "good"), ("Dull and long .", "bad"), ("Never again .", "bad"), ("What a day !", "good")]
+EXAMPLES = [Labelled(text, (label,)) for text, label in ROWS]
+
+
+def _write(path: Path, *lines: str, ends: str = "\n") -> Path:
+    path.write_bytes("".join(line + ends for line in lines).encode("utf-8"))
+    return path
+
+
+# Layouts --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.tsv", [f"{text}\t{label}" for text, label in ROWS]),
+        ("a.tsv", [f"{label}\t{text}" for text, label in ROWS]),
+        ("SMS", ["Label\tSMS", *(f"{label}\t{text}" for text, label in ROWS)]),
+        ("a.txt", ["label\tid\tsentence", *(f"{label}\t{len(text)}\t{text}" for text, label in ROWS)]),
+        ("cola.tsv", [f"gj04\t{label}\t{'*' if label == 'bad' else ''}\t{text}" for text, label in ROWS]),
+        ("a.csv", ["Text,Label", *(f'"{text}",{label}' for text, label in ROWS)]),
+        ("a.csv", [f'{label},"{text}"' for text, label in ROWS]),
+        ("a.jsonl", [json.dumps({"id": 1, "text": text, "label": label}) for text, label in ROWS]),
+    ],
+)
+def test_layouts_that_are_recognised(name: str, lines: list[str], tmp_path: Path) -> None:
+    reading = read_labelled(_write(tmp_path / name, *lines))
+    assert reading.examples == EXAMPLES
+    header = name.endswith("jsonl") or "abel" in lines[0]
+    assert reading.lines == list(range(1, 5)) if name.endswith("jsonl") or not header else [2, 3, 4, 5]
+    assert bool(reading.remarks) != header, "a layout that was guessed is said"
+
+
+def test_the_guess_is_said(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.tsv", *(f"{label}\t{text}" for text, label in ROWS))
+    assert read_labelled(path).remarks == [
+        "columns: text: 2, label: 1 of 2 in a.tsv (it has no header; choose others with --text-column and "
+        "--label-column)"
+    ]
+
+
+@pytest.mark.parametrize("columns", [("words", "mood"), ("WORDS", "Mood"), ("2", "3"), ("words", "3")])
+def test_columns_that_are_given(columns: tuple[str, str], tmp_path: Path) -> None:
+    rows = (f"{number}\t{text}\t{label}" for number, (text, label) in enumerate(ROWS))
+    asked = TextColumns(text=columns[0], label=columns[1])
+    if columns == ("2", "3"):
+        assert read_labelled(_write(tmp_path / "a.tsv", *rows), columns=asked).examples == EXAMPLES
+    else:
+        path = _write(tmp_path / "a.tsv", "id\twords\tmood", *rows)
+        assert read_labelled(path, columns=asked).examples == EXAMPLES
+
+
+def test_the_mark_at_the_beginning_and_line_ends_of_windows(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", "\ufefftext,label", *(f'"{text}",{label}' for text, label in ROWS), ends="\r\n")
+    assert read_labelled(path).examples == EXAMPLES
+    packed = tmp_path / "b.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_labelled(packed).examples == EXAMPLES
+
+
+def test_quotes_commas_and_line_breaks_inside_cells(tmp_path: Path) -> None:
+    lines = ["text,label", '"He said ""no"", twice,', 'and left.",bad', "plain,good", '"a\n\nb",bad']
+    reading = read_labelled(_write(tmp_path / "a.csv", *lines))
+    assert reading.examples == [
+        Labelled('He said "no", twice,\nand left.', ("bad",)),
+        Labelled("plain", ("good",)),
+        Labelled("a\n\nb", ("bad",)),
+    ]
+    assert reading.lines == [2, 4, 5]
+
+
+def test_several_labels(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.tsv", "text\tlabels", "x\tsad, long", "y\t", "z\tlong,long")
+    reading = read_labelled(path, separator=",")
+    assert [example.labels for example in reading.examples] == [("sad", "long"), (), ("long",)]
+    records = [{"text": "x", "labels": ["sad", "long"]}, {"text": "y", "labels": []}, {"text": "z", "labels": [3]}]
+    reading = read_labelled(_write(tmp_path / "a.jsonl", *map(json.dumps, records)))
+    assert [example.labels for example in reading.examples] == [("sad", "long"), (), ("3",)]
+    with pytest.raises(UsageError, match="separator of labels is empty"):
+        read_labelled(path, separator="")
+
+
+def test_a_text_of_a_hundred_thousand_words(tmp_path: Path) -> None:
+    text = "word " * 100_000
+    for name, line in (("a.csv", f'"{text}",x'), ("a.tsv", f"{text}\tx")):
+        path = _write(tmp_path / name, "text,label" if name == "a.csv" else "text\tlabel", line)
+        assert read_labelled(path).examples == [Labelled(text.strip(), ("x",))]
+    with pytest.raises(DataError, match=r"a\.tsv:2: the text has 500,000 characters; the limit is 1,000"):
+        read_labelled(path, max_characters=1_000)
+
+
+# Bad rows -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("\tgood", "the text is empty"),
+        ("a text\t", "the label is empty"),
+        ("", "empty line"),
+        ("alone", "1 column, 2 needed"),
+        ("a\tgood\tmore", "3 columns where the header has 2; is there a tab inside a sentence?"),
+        ("a\0b\tgood", "NUL byte"),
+        ("a\t" + "x" * 101, "are the columns mixed up?"),
+    ],
+)
+def test_bad_rows_of_tables(line: str, reason: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.tsv", "text\tlabel", "fine\tgood", line, "also fine\tbad")
+    with pytest.raises(DataError) as caught:
+        read_labelled(path)
+    assert f"1 of 3 rows cannot be used:\n  {path}:3: " in str(caught.value)
+    assert reason in str(caught.value)
+    assert "--skip-bad-rows" in str(caught.value)
+    reading = read_labelled(path, skip_bad_rows=True)
+    assert [example.text for example in reading.examples] == ["fine", "also fine"]
+    assert [(row.line, reason in row.reason) for row in reading.bad] == [(3, True)]
+    assert reading.lines == [2, 4]
+
+
+def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.tsv", "text\tlabel", *["\tx"] * 7, "a\ty")
+    with pytest.raises(DataError, match=r"7 of 8 rows cannot be used(.|\n)*a\.tsv:6: (.|\n)*… and 2 more"):
+        read_labelled(path)
+    with pytest.raises(DataError, match=r"no labelled texts found; all 1 rows are bad"):
+        read_labelled(_write(tmp_path / "b.tsv", "text\tlabel", "\tx"), skip_bad_rows=True)
+
+
+def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"text\tlabel\nfine\tx\ncaf\xe9\ty\n")
+    with pytest.raises(DataError, match=r"a\.tsv:3: not valid UTF-8 \(byte 0xE9"):
+        read_labelled(path)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "not a JSON object but a list"),
+        ('{"text": "a"}', "no key 'label'; its keys are: text"),
+        ('{"text": 3, "label": "x"}', "'text' is a number, not a text"),
+        ('{"text": "a", "label": null}', "the label is null"),
+        ('{"text": "a", "label": {}}', "the label is an object"),
+        ('{"text": "a", "label": ""}', "the label is empty"),
+        ('{"text": "\\ud83d", "label": "x"}', "half of a character"),
+    ],
+)
+def test_bad_rows_of_json(record: str, reason: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.jsonl", '{"text": "a", "label": true}', record, '{"text": "b", "label": 2}')
+    reading = read_labelled(path, skip_bad_rows=True)
+    assert [example.labels for example in reading.examples] == [("true",), ("2",)]
+    [row] = reading.bad
+    assert row.line == 2
+    assert reason in row.reason
+
+
+# Whole files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
+def test_a_missing_label_column_lists_those_there_are(name: str, tmp_path: Path) -> None:
+    mark = "\t" if name == "a.tsv" else ","
+    lines = [mark.join(row) for row in (("text", "stars", "id"), ("x", "5", "1"), ("y", "1", "2"))]
+    if name == "a.jsonl":
+        lines = [json.dumps({"text": "x", "stars": 5, "id": 1})]
+    with pytest.raises(DataError, match=r"no column 'mood'; its columns are: text, stars, id"):
+        read_labelled(_write(tmp_path / name, *lines), columns=TextColumns(label="mood"))
+    assert read_labelled(tmp_path / name, columns=TextColumns(label="stars")).examples[0] == Labelled("x", ("5",))
+
+
+def test_json_whose_keys_are_not_known(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.jsonl", '{"text": "a", "stars": 3}')
+    with pytest.raises(DataError, match=r"no label among its keys: text, stars\. Name them with --text-column"):
+        read_labelled(path)
+
+
+def test_headers_of_the_same_name(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", "label,text,label", "1,x,good", "2,y,bad")
+    with pytest.raises(DataError, match=r"2 columns are called 'label' \(numbers 1, 3\).*by number"):
+        read_labelled(path)
+    chosen = read_labelled(path, columns=TextColumns(label="3"))
+    assert chosen.examples == [Labelled("x", ("good",)), Labelled("y", ("bad",))]
+    # Two of a name do no harm where neither is wanted.
+    path = _write(tmp_path / "b.csv", "id,id,text,label", "1,1,x,good", "2,2,y,bad")
+    assert read_labelled(path).examples == chosen.examples
+
+
+def test_a_header_of_unknown_names_is_not_taken_for_an_example(tmp_path: Path) -> None:
+    rows = [f"{text},{label}" for text, label in ROWS]
+    path = _write(tmp_path / "a.csv", "Opinion,Stars", *rows)
+    with pytest.raises(DataError, match=r"looks like a header with the columns Opinion, Stars"):
+        read_labelled(path)
+    assert read_labelled(path, columns=TextColumns(text="Opinion", label="stars")).examples == EXAMPLES
+
+
+def test_headers_that_do_not_say_enough(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", "text,mood", "x,good")
+    with pytest.raises(DataError, match=r"of its columns \(text, mood\) no text and label can be told"):
+        read_labelled(path, columns=TextColumns(text="text"))
+    path = _write(tmp_path / "b.csv", "a;b", "c;d")
+    with pytest.raises(DataError, match=r"one column \('a;b'\); 2 are needed.*separated by semicolons"):
+        read_labelled(path)
+    path = _write(tmp_path / "c.tsv", *(f"a{number}\tlong text {number}" for number in range(20)))
+    with pytest.raises(DataError, match="none of its columns holds labels that come again"):
+        read_labelled(path)
+    path = _write(tmp_path / "d.tsv", "x\tgood", "y\tbad")
+    with pytest.raises(UsageError, match="no column 3: its columns are 1 to 2"):
+        read_labelled(path, columns=TextColumns(text="1", label="3"))
+    with pytest.raises(UsageError, match="no header: give the numbers of all"):
+        read_labelled(path, columns=TextColumns(label="2"))
+
+
+def test_files_that_are_not_there_or_empty(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        read_labelled(tmp_path / "no.csv")
+    with pytest.raises(UsageError, match="is a folder"):
+        read_labelled(tmp_path)
+    for name in ("a.tsv", "a.csv", "a.jsonl", "a"):
+        with pytest.raises(DataError, match="no labelled texts found"):
+            read_labelled(_write(tmp_path / name))
+
+
+# Pairs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", '1\t7\t8\tA "b .\tC .'], ('A "b .', "C .", "1")),
+        (["index\tsentence1\tsentence2\tlabel", "0\ta b\tc\tnot_entailment"], ("a b", "c", "not_entailment")),
+        (["genre\tsentence1\tsentence2\tscore", "m\ta\tb\t3"], ("a", "b", 3.0)),
+        (["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment", "1\ta\tb\t4.5\tNEUTRAL"],
+         ("a", "b", "NEUTRAL")),
+        (["id\tquestion1\tquestion2\tis_duplicate", "1\ta\tb\t0"], ("a", "b", "0")),
+        (["index\tquestion\tsentence\tlabel", "1\ta\tb\tyes"], ("a", "b", "yes")),
+        (["premise\thypothesis\tlabel", "a\tb\t2"], ("a", "b", "2")),
+        (["a long text\tand another\tyes", "once more text\tand others\tno"], ("a long text", "and another", "yes")),
+        (["text1\ttext2\tlabel", "a\tb\t0.25"], ("a", "b", 0.25)),
+    ],
+)  # fmt: skip
+def test_pairs_as_their_data_sets_write_them(
+    lines: list[str], found: tuple[str, str, str | float], tmp_path: Path
+) -> None:
+    assert read_labelled_pairs(_write(tmp_path / "a.tsv", *lines)).examples[0] == LabelledPair(*found)
+
+
+def test_a_column_or_a_kind_that_is_asked_for(tmp_path: Path) -> None:
+    head = "sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+    path = _write(tmp_path / "a.txt", head, "a\tb\t4.5\tNEUTRAL", "c\td\t1\tNEUTRAL")
+    numbers = read_labelled_pairs(path, columns=PairColumns(label="relatedness_score"))
+    assert [example.label for example in numbers.examples] == [4.5, 1.0]
+    words = read_labelled_pairs(path, columns=PairColumns(label="relatedness_score"), numbers=False)
+    assert [example.label for example in words.examples] == ["4.5", "1"]
+    with pytest.raises(DataError, match=r"a\.txt:2: 'NEUTRAL' is no number"):
+        read_labelled_pairs(path, numbers=True)
+    with pytest.raises(DataError, match="no column 'x'; its columns are: sentence_A"):
+        read_labelled_pairs(path, columns=PairColumns(first="x"))
+
+
+def test_bad_pairs(tmp_path: Path) -> None:
+    lines = ["sentence1\tsentence2\tscore", "a\tb\t1.5", "\tb\t2", "a\t \t2", "a\tb\tnan", "a\tb\t", "a\tb"]
+    reading = read_labelled_pairs(_write(tmp_path / "a.tsv", *lines), skip_bad_rows=True)
+    assert reading.examples == [LabelledPair("a", "b", 1.5)]
+    assert [(row.line, row.reason) for row in reading.bad] == [
+        (3, "the first text is empty"),
+        (4, "the second text is empty"),
+        (5, "'nan' is no number"),
+        (6, "the label is empty"),
+        (7, "2 columns, 3 needed"),
+    ]
+
+
+# Labels of several files ----------------------------------------------------------------------------------
+
+
+def test_order_of_labels() -> None:
+    assert label_names(["10", "9", "10"]) == ("9", "10")
+    assert label_names(["ham", "b", "10"]) == ("10", "b", "ham")
+
+
+def test_one_class_only() -> None:
+    with pytest.raises(DataError, match=r"x\.csv: all 340 examples have the label 'ham'.*--label-column"):
+        require_two_labels(("ham",), "x.csv", 340)
+    require_two_labels(("ham", "spam"), "x.csv", 2)
+
+
+def test_labels_that_were_not_in_training(tmp_path: Path) -> None:
+    path = _write(tmp_path / "dev.tsv", "text\tlabel", "a\tgood", "b\tgoood", "c\tbad", "d\tfine")
+    reading = read_labelled(path)
+    with pytest.raises(DataError) as caught:
+        refuse_unseen(reading, path, ("bad", "good"), lambda example: example.labels)
+    assert f"2 of 4 rows cannot be used:\n  {path}:3: label 'goood' was not in training (bad, good)" in str(
+        caught.value
+    )
+    kept = refuse_unseen(reading, path, ("bad", "good"), lambda example: example.labels, skip_bad_rows=True)
+    assert [example.text for example in kept.examples] == ["a", "c"]
+    assert [row.line for row in kept.bad] == [3, 5]
+    with pytest.raises(DataError, match="no usable examples found"):
+        refuse_unseen(reading, path, ("x", "y"), lambda example: example.labels, skip_bad_rows=True)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=19).filter(
+    lambda text: text.strip() == text
+)
+
+
+@given(st.lists(st.tuples(texts, st.sampled_from(["a", "b", "c,d"])), min_size=1, max_size=7))
+def test_any_texts_survive_every_format(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
+    folder = tmp_path_factory.mktemp("labelled")
+    wanted = [Labelled(text, (label,)) for text, label in rows]
+    table = io.StringIO(newline="")
+    csv.writer(table).writerows([("text", "label"), *rows])
+    (folder / "a.csv").write_text(table.getvalue(), encoding="utf-8", newline="")
+    _write(folder / "a.tsv", "text\tlabel", *("\t".join(row) for row in rows))
+    _write(folder / "a.jsonl", *(json.dumps({"text": text, "label": label}) for text, label in rows))
+    for name in ("a.csv", "a.tsv", "a.jsonl"):
+        assert read_labelled(folder / name).examples == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "labels"),
+    [("sst2/train.tsv", 6920, "0 1"), ("sms_spam/SMSSpamCollection", 5574, "ham spam"),
+     ("glue/CoLA/dev.tsv", 1043, "0 1")],
+)  # fmt: skip
+def test_real_labelled_texts(name: str, count: int, labels: str, real_data: Path) -> None:
+    reading = read_labelled(real_data / name)
+    assert len(reading.examples) == count
+    assert " ".join(label_names(label for example in reading.examples for label in example.labels)) == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "kind"),
+    [("glue/MRPC/dev.tsv", 408, str), ("glue/RTE/dev.tsv", 277, str), ("glue/STS-B/dev.tsv", 1500, float),
+     ("sick/SICK_trial.txt", 500, str)],
+)  # fmt: skip
+def test_real_labelled_pairs(name: str, count: int, kind: type, real_data: Path) -> None:
+    reading = read_labelled_pairs(real_data / name)
+    assert len(reading.examples) == count
+    assert {type(example.label) for example in reading.examples} == {kind}

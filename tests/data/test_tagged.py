@@ -1,0 +1,168 @@
+"""Tagged sentences: CoNLL columns and CoNLL-U, and every kind of line that cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from regard.data.tagged import Tagged, read_tagged, speaks_of_entities
+from regard.errors import DataError, UsageError
+
+PARIS = Tagged(("Paris", "is", "big"), ("B-loc", "O", "O"))
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Paris B-loc\nis O\nbig O\n\nYes O\n",
+        "Paris\tB-loc\nis\tO\nbig\tO\n\t\nYes\tO",
+        "-DOCSTART- -X- O\n\nParis NNP B-loc\nis VBZ O\nbig JJ O\n\n\n\nYes UH O\n\n",
+        "\ufeffParis B-loc\r\nis O\r\nbig O\r\n\r\nYes O\r\n",
+    ],
+)
+def test_columns(text: str, tmp_path: Path) -> None:
+    reading = read_tagged(_write(tmp_path / "a.conll", text))
+    assert reading.examples == [PARIS, Tagged(("Yes",), ("O",))]
+    assert reading.bad == []
+
+
+def test_words_with_marks_that_mean_something_elsewhere(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", '#hashtag O\n" O\n\n# O\n')
+    assert [example.words for example in read_tagged(path).examples] == [("#hashtag", '"'), ("#",)]
+
+
+def test_another_column(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "Paris NNP B-loc\nis VBZ O\n")
+    assert read_tagged(path, tag_column="2").examples == [Tagged(("Paris", "is"), ("NNP", "VBZ"))]
+    for wrong in ("1", "4", "upos"):
+        with pytest.raises(UsageError, match=f"no column '{wrong}' for tags: give a number from 2 to 3"):
+            read_tagged(path, tag_column=wrong)
+
+
+def test_ragged_lines_take_their_sentence_with_them(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "Yes O\n\nParis B-loc\nis\nbig O or\n\nNo O\nno O\n")
+    with pytest.raises(DataError) as caught:
+        read_tagged(path)
+    assert str(caught.value).splitlines() == [
+        "2 of 8 lines cannot be used:",
+        f"  {path}:4: 1 column where most lines have 2: 'is'",
+        f"  {path}:5: 3 columns where most lines have 2: 'big O or'",
+        "Correct them, or leave them out with --skip-bad-rows.",
+    ]
+    reading = read_tagged(path, skip_bad_rows=True)
+    assert [example.words for example in reading.examples] == [("Yes",), ("No", "no")]
+    assert reading.lines == [1, 7]
+
+
+def test_an_empty_word_or_tag(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "a\tO\n\n\tO\n\nb\t\n\nc\tO\n")
+    reading = read_tagged(path, skip_bad_rows=True)
+    assert [example.words for example in reading.examples] == [("a",), ("c",)]
+    assert [(row.line, row.reason) for row in reading.bad] == [(3, "column 1 is empty"), (5, "column 2 is empty")]
+
+
+def test_entities_that_go_on_without_having_begun(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "a B-x\nb I-x\n\nc O\nd I-x\n\ne B-x\nf I-y\n\ng O\n")
+    with pytest.raises(DataError) as caught:
+        read_tagged(path)
+    assert f"2 of 10 lines cannot be used:\n  {path}:5: I-x after O: an entity goes on" in str(caught.value)
+    assert f"{path}:8: I-y after B-x" in str(caught.value)
+    assert "--repair-tags" in str(caught.value)
+    assert len(read_tagged(path, skip_bad_rows=True).examples) == 2
+    repaired = read_tagged(path, repair_tags=True)
+    assert [example.tags for example in repaired.examples] == [("B-x", "I-x"), ("O", "B-x"), ("B-x", "B-y"), ("O",)]
+    path = _write(tmp_path / "b.conll", "a I-x\n\nb B-x\n\nc E-x\n")
+    assert [row.line for row in read_tagged(path, skip_bad_rows=True).bad] == [1, 5]
+
+
+def test_iob1_is_recognised_and_written_as_iob2(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "a I-x\nb I-x\nc B-x\nd O\n\ne O\nf I-y\n")
+    reading = read_tagged(path)
+    assert [example.tags for example in reading.examples] == [("B-x", "I-x", "B-x", "O"), ("O", "B-y")]
+    assert reading.remarks == ["tags: a.conll is in IOB1, where B- stands only between two neighbours"]
+
+
+def test_parts_of_speech_have_no_scheme_to_break(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "a I-x\nb NOUN\n")
+    assert read_tagged(path).examples == [Tagged(("a", "b"), ("I-x", "NOUN"))]
+    assert speaks_of_entities(["O", "B-x"])
+    assert not speaks_of_entities(["O"])
+    assert not speaks_of_entities(["O", "NOUN"])
+
+
+CONLLU = """# text = don't go
+1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tdo\tdo\tAUX\tVB\t_\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\t_
+3.1\tthere\tthere\tADV\tRB\t_\t_\t_\t_\t_
+
+# a comment alone
+
+1\tNew York\tNew York\tPROPN\tNNP\t_\t0\troot\t_\t_
+"""
+
+
+def test_conllu(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conllu", CONLLU)
+    assert read_tagged(path).examples == [
+        Tagged(("do", "n't", "go"), ("AUX", "PART", "VERB")),
+        Tagged(("New York",), ("PROPN",)),
+    ]
+    assert read_tagged(path, tag_column="deprel").examples[0].tags == ("aux", "advmod", "root")
+    packed = tmp_path / "b.conllu.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_tagged(packed).examples == read_tagged(path).examples
+    with pytest.raises(UsageError, match=r"unknown column of CoNLL-U 'upso'.*Did you mean 'upos'"):
+        read_tagged(path, tag_column="upso")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("2\tx\tx\tNOUN", "4 columns separated by tabs, where CoNLL-U has 10"),
+        ("2 x x NOUN NN _ 1 dep _ _", "1 columns separated by tabs"),
+        ("two\tx\tx\tNOUN\tNN\t_\t1\tdep\t_\t_", "the number of the word is 'two'"),
+        ("2\tx\tx\t\tNN\t_\t1\tdep\t_\t_", "the word or its tag is empty"),
+    ],
+)
+def test_bad_lines_of_conllu(line: str, reason: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conllu", f"{CONLLU}\n1\ta\ta\tNOUN\tNN\t_\t0\troot\t_\t_\n{line}\n")
+    with pytest.raises(DataError, match=r"1 of \d+ lines cannot be used"):
+        read_tagged(path)
+    reading = read_tagged(path, skip_bad_rows=True)
+    assert len(reading.examples) == 2
+    [row] = reading.bad
+    assert row.line == 13
+    assert reason in row.reason
+
+
+def test_files_that_are_something_else(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="one column; words and tags need two"):
+        read_tagged(_write(tmp_path / "a.txt", "Hello\nWorld\n"))
+    for name in ("a.conll", "a.conllu"):
+        with pytest.raises(DataError, match="no sentences found"):
+            read_tagged(_write(tmp_path / name, "\n\n"))
+    with pytest.raises(UsageError, match="does not exist"):
+        read_tagged(tmp_path / "no.conll")
+    path = tmp_path / "b.conll"
+    path.write_bytes(b"a O\nb\xff O\n\nc O\n")
+    assert [row.line for row in read_tagged(path, skip_bad_rows=True).bad] == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentences", "kinds"),
+    [("wnut17/wnut17train.conll", 3394, 13), ("wnut17/emerging.dev.conll", 1009, 13),
+     ("ud_ewt/en_ewt-ud-dev.conllu.gz", 2001, 17)],
+)  # fmt: skip
+def test_real_tagged_sentences(name: str, sentences: int, kinds: int, real_data: Path) -> None:
+    reading = read_tagged(real_data / name)
+    assert len(reading.examples) == sentences
+    assert len({tag for example in reading.examples for tag in example.tags}) == kinds
