@@ -137,10 +137,10 @@ def test_any_number_of_threads_gives_the_same_bits(
     assert all(torch.equal(a, b) for a, b in zip(found, truth, strict=True))
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("int8", 0.02), ("int4", 0.06)])
+@pytest.mark.parametrize(("precision", "tolerance"), [("int8", 0.04), ("int4", 0.06)])
 @pytest.mark.parametrize("kind", ["default", "gpt2", "llama"])
 def test_packed_weights_give_the_logits_of_the_unpacked_matrices(kind: str, precision: Any, tolerance: float) -> None:
-    # What is left are keys, values and (in 4 bits) inputs in 8 bits: under one percent each of the spread of logits.
+    # What is left are keys, values and inputs in 8 bits: about one percent each of the spread of logits.
     model = make_gpt(**{**GPTS[kind], "width": 64, "hidden": 96})
     plain = model(ids := random_ids(1, 13))[0, -1]
     pack_weights(model, precision)

@@ -1,4 +1,4 @@
-"""Instructions that numba has no word for: addresses, counters shared by threads, a waiting core, products in 4 bits.
+"""Instructions that numba has no word for: addresses, counters shared by threads, a waiting core, products of bytes.
 
 Each is a few lines of LLVM's language, put where a kernel calls it. `HAS_AVX2` says whether the machine has those of
 the last kind.
@@ -158,3 +158,52 @@ def dot_int4_avx2(
         return builder.extract_element(total, ir.Constant(i32, 0))
 
     return types.float32(*[types.int64] * 6), generate
+
+
+@intrinsic
+def dot_int8_avx2(typing: Any, weights: Any, codes: Any, code_scales: Any, groups: Any) -> Any:
+    """Σ over groups of 32 of code scale · Σ weight · code, both of 8 bits with a sign.
+
+    The instruction multiplies bytes without a sign by bytes with one: so the codes lose theirs to the weights.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        i8, i16, i32, i64, f32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+        v32i8, v16i16, v8i32, v8f32 = (ir.VectorType(*kind) for kind in ((i8, 32), (i16, 16), (i32, 8), (f32, 8)))
+        weights, codes, code_scales, groups = arguments
+        ones, nothing = ir.Constant(v16i16, [1] * 16), ir.Constant(v8f32, ir.Undefined)
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(v8f32, [0.0] * 8)) for _ in range(2)]
+
+        def call(name: str, result: Any, *args: Any) -> Any:
+            kind = ir.FunctionType(result, [arg.type for arg in args])
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+        def load(kind: Any, base: Any, index: Any, size: int) -> Any:
+            place = builder.add(base, builder.mul(index, ir.Constant(i64, size)))
+            return builder.load(builder.inttoptr(place, kind.as_pointer()), align=1)
+
+        def add_group(group: Any, sum_: Any) -> None:
+            code, weight = load(v32i8, codes, group, 32), load(v32i8, weights, group, 32)
+            signed = call("llvm.x86.avx2.psign.b", v32i8, weight, code)
+            twos = call("llvm.x86.avx2.pmadd.ub.sw", v16i16, call("llvm.abs.v32i8", v32i8, code, no), signed)
+            fours = builder.sitofp(call("llvm.x86.avx2.pmadd.wd", v8i32, twos, ones), v8f32)
+            one = builder.insert_element(nothing, load(f32, code_scales, group, 4), ir.Constant(i32, 0))
+            scale = builder.shuffle_vector(one, nothing, ir.Constant(v8i32, [0] * 8))
+            builder.store(call("llvm.fma.v8f32", v8f32, fours, scale, builder.load(sum_)), sum_)
+
+        no = ir.Constant(ir.IntType(1), 0)
+        pairs = builder.lshr(groups, ir.Constant(i64, 1))
+        with cgutils.for_range(builder, pairs) as loop:
+            first = builder.mul(loop.index, ir.Constant(i64, 2))
+            add_group(first, sums[0])
+            add_group(builder.add(first, ir.Constant(i64, 1)), sums[1])
+        odd = builder.icmp_unsigned("!=", builder.and_(groups, ir.Constant(i64, 1)), ir.Constant(i64, 0))
+        with builder.if_then(odd):
+            add_group(builder.sub(groups, ir.Constant(i64, 1)), sums[0])
+        total = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
+        for distance in (4, 2, 1):  # halves onto each other
+            lanes = ir.Constant(v8i32, [(i + distance) % 8 for i in range(8)])
+            total = builder.fadd(total, builder.shuffle_vector(total, nothing, lanes))
+        return builder.extract_element(total, ir.Constant(i32, 0))
+
+    return types.float32(*[types.int64] * 4), generate

@@ -16,7 +16,17 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from regard.generation.intrinsics import HAS_AVX2, count_up, dot_int4_avx2, float_of, look, pause, pointer, yield_core
+from regard.generation.intrinsics import (
+    HAS_AVX2,
+    count_up,
+    dot_int4_avx2,
+    dot_int8_avx2,
+    float_of,
+    look,
+    pause,
+    pointer,
+    yield_core,
+)
 
 # The columns of a program. Addresses are those of arrays that the decoder keeps alive; 0 stands for "none".
 (
@@ -264,6 +274,12 @@ def _times(row, scale, bias, inputs, state, place, mode):
 
 
 @_fast
+def _in_bytes(op):
+    """Whether both the weights and the vectors of a product are rounded to 8 bits."""
+    return HAS_AVX2 and op[PRECISION] == INT8 and op[COLUMNS] % GROUP == 0
+
+
+@_fast
 def _some_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, corrections):
     """Rows `first + shift` … of the matrix times every slot's vector, to `first` … of the target."""
     target, columns = op[TARGET], op[COLUMNS]
@@ -284,6 +300,11 @@ def _some_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, 
                     weights, scale_row, codes_at + at_codes, scales_at + at_scales, shifts_at + at_scales, groups
                 )
                 _put(state, slot, target + place, found + bias, mode)
+        elif _in_bytes(op):
+            for slot in range(len(state)):
+                at_codes, at_scales = codes_at + slot * wide * GROUP, scales_at + slot * wide * 4
+                found = dot_int8_avx2(op[WEIGHT] + row * columns, at_codes, at_scales, columns // GROUP)
+                _put(state, slot, target + place, found * scale + bias, mode)
         elif op[PRECISION] == INT8:
             bytes_ = carray(pointer(op[WEIGHT] + row * columns), columns, np.int8)
             _times(bytes_, scale, bias, inputs, state, target + place, mode)
@@ -309,7 +330,7 @@ def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, cons
             _normalise(x, inputs[slot, :columns], op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
         else:
             _copy(x, inputs[slot])
-        if op[PRECISION] == INT4:
+        if op[PRECISION] == INT4 or _in_bytes(op):
             inputs[slot, columns : groups * GROUP] = np.float32(0.0)
             _encode(inputs[slot], codes[slot], code_scales[slot, :groups], corrections[slot, :groups])
     gated = op[ACTIVATION] == SWIGLU
