@@ -1,9 +1,9 @@
 """The README cannot drift: what it tells a reader to type is typed here.
 
 Run: every `regard` command of the fenced blocks and of the table of commands, and every Python block, in the order of
-the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, book.txt, more.txt, file.txt and
-texts, trained models in runs/mine, runs/book and runs/bert, and somebody's model in folder. Two things are changed, and
-only these: a training gets two steps of a tiny model instead of minutes, and the translator that is already there was
+the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, reviews.csv, book.txt, more.txt,
+file.txt, texts.txt and texts, trained models in runs, and somebody's model in folder. Two things are changed, and only
+these: a training gets two steps of a tiny model instead of minutes, and the translator that is already there was
 trained with `--recipe paper`, as `export` needs.
 
 Not run: the `make` commands and `regard demo` (a run of the demo is in tests/cli; that the targets exist is checked
@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 SMALL = {"size": "tiny", "width": 16, "heads": 2, "head_width": 8, "hidden": 16, "pieces": 400, "steps": 2}
+OPINIONS = (("fine", "good"), ("dull", "bad"))
 NOT_RUN = ("make ", "source ")
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -77,6 +78,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "texts" / "stories.txt").write_text("\n\n".join(stories()[:200]), encoding="utf-8")
     bert = ["train", "fill", str(place / "texts"), "--out", str(place / "runs" / "bert")]
     assert main([*bert, *flags(SMALL)]) == 0
+    rows = [f'"A {word} film, {number}.",{label}' for number in range(20) for word, label in OPINIONS]
+    (place / "reviews.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    begun = ["--from", str(place / "runs" / "bert"), "--steps", "2"]
+    reviews = ["train", "classify", str(place / "reviews.csv"), "--out", str(place / "runs" / "reviews")]
+    assert main([*reviews, *begun]) == 0
+    for task, name in (("pair", "twos"), ("tag", "names")):  # on the built-in world
+        assert main(["train", task, "--out", str(place / "runs" / name), *begun]) == 0
     return place
 
 
