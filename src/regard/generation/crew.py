@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.generation.kernels import wait_for
+from regard.generation.barrier import wait_for
 
 Job = Callable[..., Any]  # takes its rank, the size of the crew and the arguments; must not hold Python's lock
 MOST = 256

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.errors import UsageError
 from regard.generation import kernels as k
+from regard.generation.barrier import wait_for
 from regard.generation.crew import MOST, crew, start_anew
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.program import Program, gpt_program, head_program, translation_program
@@ -337,7 +338,7 @@ def _check_ids(ids: Ints, vocab_size: int) -> None:
 
 def warm_up() -> None:
     """Compile the kernels, or load them from where an earlier process left them."""
-    k.wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
+    wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
     machine = Machine(Program(width=1, capacity=0))
     nothing = np.zeros(0, dtype=np.int64)
     machine.run(nothing, nothing, nothing, Lines([], packed=False), Sources())

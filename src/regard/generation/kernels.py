@@ -14,19 +14,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import carray, njit
+from numba import carray
 
-from regard.generation.intrinsics import (
-    HAS_AVX2,
-    count_up,
-    dot_int4_avx2,
-    dot_int8_avx2,
-    float_of,
-    look,
-    pause,
-    pointer,
-    yield_core,
-)
+from regard.generation.barrier import compiled as _fast
+from regard.generation.barrier import meet
+from regard.generation.intrinsics import HAS_AVX2, dot_int4_avx2, dot_int8_avx2, float_of, pointer
 
 # The columns of a program. Addresses are those of arrays that the decoder keeps alive; 0 stands for "none".
 (
@@ -65,12 +57,9 @@ IDENTITY, RELU, GELU, GELU_TANH, SILU, RELU2, SWIGLU = range(7)
 LINE = 16  # floats of a cache line
 GROUP = 32  # weights of a row that share a scale in 4 bits
 NOTHING = np.int64(0)  # for an address that is not there
-_SPINS = 2_000  # looks at the barrier before the core is offered to others
 
 
 # Small parts --------------------------------------------------------------------------------------------------
-
-_fast = njit(fastmath=True, nogil=True, cache=True, error_model="numpy", boundscheck=False)
 
 
 @_fast
@@ -87,31 +76,6 @@ def _exp(x):
     power = power * rest + np.float32(5.0000001201e-1)
     power = power * rest * rest + rest + np.float32(1.0)
     return power * float_of((np.int32(whole) + np.int32(127)) << np.int32(23))
-
-
-@_fast
-def _meet(barrier, size):
-    """Wait until all threads have come here."""
-    if size > 1:
-        ticket = count_up(barrier)
-        goal = (ticket // size + 1) * size
-        spins = 0
-        while look(barrier) < goal:
-            pause()
-            spins += 1
-            if spins > _SPINS:
-                yield_core()
-
-
-@_fast
-def wait_for(counter, seen, spins):
-    """The number at an address as soon as it is not `seen` any more, or after so many looks."""
-    for _ in range(spins):
-        now = look(counter)
-        if now != seen:
-            return now
-        pause()
-    return seen
 
 
 @_fast
@@ -607,4 +571,4 @@ def run(
             for slot in range(rank, len(state), size):
                 x = state[slot, op[SOURCE] : op[SOURCE] + op[COLUMNS]]
                 _normalise(x, x, op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
-        _meet(meeting, size)
+        meet(meeting, size)
