@@ -160,7 +160,7 @@ def test_m165_a_bert_does_not_write(regard: Any, bert: Path) -> None:
     said = regard("generate", bert, "The cat")
     assert said.code == 2
     assert "cannot write one word by word" in said.err
-    assert "`regard embed`" in said.err
+    assert "`regard classify`" in said.err
     assert regard("translate", bert, "The cat").code == 2
 
 

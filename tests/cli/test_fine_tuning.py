@@ -67,7 +67,8 @@ def test_the_help_tells_what_is_usual_for_a_new_model_and_for_one_that_goes_on(r
     whole, adapters = (fine_tuning_recipe(lora=lora).training for lora in (False, True))
     rate = "learning_rate"
     assert f"full rate of AdamW (usually {new[rate]}; with --from {whole[rate]}, with --lora {adapters[rate]})" in shown
-    assert f"(usually {new['warmup_steps']}; with --from {whole['warmup_steps']})" in shown
+    assert new["warmup_steps"] == whole["warmup_steps"]
+    assert f"updates until the full rate (usually {new['warmup_steps']})" in shown
     assert "(usually muon; with --from adamw)" in shown
     assert f"memory of its square (usually {new['beta2']})" in shown, "what is the same is said once"
 
@@ -80,17 +81,17 @@ def test_a_bare_pickle_a_translator_and_what_is_no_model_are_refused(
         folder.mkdir()
     (pickled / "config.json").write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
     (pickled / "pytorch_model.bin").write_bytes(b"\x80\x02")
-    bert = tmp_path / "bert"
-    shutil.copytree(place / "base", bert)
-    (bert / "regard-manifest.json").unlink()
-    (bert / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
+    foreign = tmp_path / "t5"
+    shutil.copytree(place / "base", foreign)
+    (foreign / "regard-manifest.json").unlink()
+    (foreign / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
     cases = {
         pickled: (1, "loading one can run any code, so regard never does"),
         model: (2, "holds a translator"),
         empty: (1, "is not a model folder"),
         tmp_path / "absent": (2, "the path does not exist"),
         place / "more.txt": (2, "is a file; give the folder of a model"),
-        bert: (1, "'bert'; regard reads its own folders and those of marian, gpt2"),
+        foreign: (1, "'t5'; regard reads its own folders and those of marian, bert, gpt2"),
     }
     for folder, (code, message) in cases.items():
         for flags in ([], ["--lora"]):

@@ -171,7 +171,11 @@ def test_shards_are_read(tmp_path: Path) -> None:
         ("gpt2", {"n_layer": 2}, "surplus: "),
         ("gpt2", {"n_layer": 4}, "missing: decoder.3."),
         ("gpt2", {"n_inner": 30}, "of another shape: "),
-        ("gpt2", {"model_type": "mamba"}, "'mamba'; regard reads its own folders and those of marian, gpt2, llama"),
+        (
+            "gpt2",
+            {"model_type": "mamba"},
+            "'mamba'; regard reads its own folders and those of marian, bert, gpt2",
+        ),
         ("gpt2", {"vocab_size": 300}, "room for 300"),
     ],
 )

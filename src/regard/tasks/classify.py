@@ -26,7 +26,7 @@ from regard.models.bert import BertForSequence
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
-from regard.tasks.embed import TOKENIZER, Embedder, Say
+from regard.tasks.embed import TOKENIZER, Embedder, Say, WithEncoder
 from regard.tasks.labelling import Row, RowTask, as_inputs, frame_pairs, frame_texts, read_rows
 from regard.tasks.settings import EmbedConfig, LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
@@ -57,7 +57,7 @@ class Classified:
         return self.label if self.number is None else f"{self.number:.3f}"
 
 
-class Classifier:
+class Classifier(WithEncoder):
     """Takes texts, or pairs of them, and says what they are. Does not train."""
 
     def __init__(

@@ -213,3 +213,17 @@ def pool(hidden: Tensor, lengths: Tensor | None, pooling: str) -> Tensor:
     if pooling == "max":
         return hidden.masked_fill(padding, float("-inf")).amax(dim=1)
     return hidden.masked_fill(padding, 0.0).sum(dim=1) / lengths[:, None]
+
+
+class WithEncoder:
+    """What answers with a head on a BERT still embeds: `embed` and `tokens` are those of its encoder."""
+
+    @property
+    def embedder(self) -> Embedder:
+        raise NotImplementedError
+
+    def embed(self, texts: str | Sequence[str], *, say: Say | None = None, **settings: Any) -> Vectors:
+        return self.embedder.embed(texts, say=say, **settings)
+
+    def tokens(self, text: str, **settings: Any) -> TokenVectors:
+        return self.embedder.tokens(text, **settings)

@@ -184,9 +184,9 @@ def _what(found: AnyModel) -> str:
     if isinstance(found, Translator):
         return "a translator, whose decoder writes only what an encoder has read in another language"
     if isinstance(found, Classifier):
-        return "a classifier, which says what a text is"
+        return "a classifier, a BERT that says what a text is and cannot write one word by word"
     if isinstance(found, Tagger):
-        return "a tagger, which says what each word is"
+        return "a tagger, a BERT that says what each word is and cannot write one word by word"
     return "a BERT, which is an encoder: it reads a text as a whole, from both sides, and cannot write one word by word"
 
 

@@ -30,7 +30,7 @@ from regard.models.bert import BertForTokens
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
-from regard.tasks.embed import TOKENIZER, Embedder
+from regard.tasks.embed import TOKENIZER, Embedder, WithEncoder
 from regard.tasks.labelling import Row, RowTask, as_inputs, read_rows
 from regard.tasks.settings import EmbedConfig, LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
@@ -103,7 +103,7 @@ def _window(tokenizer: Tokenizer, pieces: Sequence[list[int]], begin: int) -> Wi
     return Window(Row(ids, len(ids)), begin, places)
 
 
-class Tagger:
+class Tagger(WithEncoder):
     """Takes sentences and says what each word is. Does not train."""
 
     task = NAME
