@@ -17,18 +17,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.checkpoint.card import CardData
-from regard.config import to_dict
 from regard.errors import UsageError, some
 from regard.metrics.labels import accuracy, f1, majority, matthews
 from regard.metrics.numbers import pearson, spearman
 from regard.metrics.score import Score
-from regard.models.bert import BertForSequence
+from regard.models.bert import BertForSequence, encoder_of
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
-from regard.tasks.embed import TOKENIZER, Embedder, Say, WithEncoder
+from regard.tasks.embed import Say, WithEncoder
 from regard.tasks.labelling import Row, RowTask, as_inputs, frame_pairs, frame_texts, read_rows
-from regard.tasks.settings import EmbedConfig, LabelConfig
+from regard.tasks.settings import LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
@@ -116,26 +115,9 @@ class Classifier(WithEncoder):
         (row,) = self.rows([text])
         shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
         device = next(self.model.parameters()).device
-        with torch.set_grad_enabled(grad), capture(self.model.bert, tokens=shown, grad=grad) as trace:
+        with torch.set_grad_enabled(grad), capture(encoder_of(self.model), tokens=shown, grad=grad) as trace:
             self.model(*as_inputs([row], self.tokenizer.pad_id, device))
         return trace
-
-    @property
-    def embedder(self) -> Embedder:
-        """The same encoder, for vectors instead of labels."""
-        config = EmbedConfig(max_tokens=self.max_tokens)
-        return Embedder(self.model, self.tokenizer, head=self.head, config=config)
-
-    def contents(self) -> FolderContents:
-        config = {
-            "regard": {"task": self.task, "format": 1},
-            "model_type": "regard-bert",
-            "model": to_dict(self.model.config),
-            "head": to_dict(self.head),
-            "max_tokens": self.max_tokens,
-            "symbols": to_dict(self.tokenizer.symbols),
-        }
-        return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})
 
     def usage(self, folder: Path) -> Usage:
         given = ('"…" "…"', '("…", "…")') if self.task == PAIR else ('"…"', '"…"')

@@ -216,14 +216,32 @@ def pool(hidden: Tensor, lengths: Tensor | None, pooling: str) -> Tensor:
 
 
 class WithEncoder:
-    """What answers with a head on a BERT still embeds: `embed` and `tokens` are those of its encoder."""
+    """What answers with a head on a BERT: it still embeds, with the vectors of its encoder, and is stored alike."""
+
+    task: str
+    model: AnyBert
+    tokenizer: Tokenizer
+    head: HeadConfig
+    max_tokens: int
 
     @property
     def embedder(self) -> Embedder:
-        raise NotImplementedError
+        """The same encoder, for vectors instead of labels."""
+        return Embedder(self.model, self.tokenizer, head=self.head, config=EmbedConfig(max_tokens=self.max_tokens))
 
     def embed(self, texts: str | Sequence[str], *, say: Say | None = None, **settings: Any) -> Vectors:
         return self.embedder.embed(texts, say=say, **settings)
 
     def tokens(self, text: str, **settings: Any) -> TokenVectors:
         return self.embedder.tokens(text, **settings)
+
+    def contents(self) -> FolderContents:
+        config = {
+            "regard": {"task": self.task, "format": 1},
+            "model_type": "regard-bert",
+            "model": to_dict(self.model.config),
+            "head": to_dict(self.head),
+            "max_tokens": self.max_tokens,
+            "symbols": to_dict(self.tokenizer.symbols),
+        }
+        return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})

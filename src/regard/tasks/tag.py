@@ -20,19 +20,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.checkpoint.card import CardData
-from regard.config import to_dict
 from regard.data.tagged import Tagged, speaks_of_entities
 from regard.errors import some
 from regard.metrics.entities import commonest_tags, entities, entity_f1
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score
-from regard.models.bert import BertForTokens
+from regard.models.bert import BertForTokens, encoder_of
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture
-from regard.tasks.embed import TOKENIZER, Embedder, WithEncoder
+from regard.tasks.embed import WithEncoder
 from regard.tasks.labelling import Row, RowTask, as_inputs, read_rows
-from regard.tasks.settings import EmbedConfig, LabelConfig
+from regard.tasks.settings import LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
@@ -158,25 +157,9 @@ class Tagger(WithEncoder):
         row = windows(self.tokenizer, split_words(text), self.max_tokens)[0].row
         shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
         device = next(self.model.parameters()).device
-        with torch.set_grad_enabled(grad), capture(self.model.bert, tokens=shown, grad=grad) as trace:
+        with torch.set_grad_enabled(grad), capture(encoder_of(self.model), tokens=shown, grad=grad) as trace:
             self.model(*as_inputs([row], self.tokenizer.pad_id, device))
         return trace
-
-    @property
-    def embedder(self) -> Embedder:
-        """The same encoder, for vectors instead of tags."""
-        return Embedder(self.model, self.tokenizer, head=self.head, config=EmbedConfig(max_tokens=self.max_tokens))
-
-    def contents(self) -> FolderContents:
-        config = {
-            "regard": {"task": NAME, "format": 1},
-            "model_type": "regard-bert",
-            "model": to_dict(self.model.config),
-            "head": to_dict(self.head),
-            "max_tokens": self.max_tokens,
-            "symbols": to_dict(self.tokenizer.symbols),
-        }
-        return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})
 
     def usage(self, folder: Path) -> Usage:
         return Usage(
