@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from common import memory
 from regard.data.world.stories import stories
 
 
@@ -32,12 +33,10 @@ def write_corpus(path: Path, megabytes: int) -> None:
 
 
 def run(corpus: str, out: str, steps: int, results: Any) -> None:
-    import resource
-
     import torch
 
     torch.ones(1).add(1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    before = memory("VmHWM")
     started = time.perf_counter()
     import regard
     from regard.training.loop import Trainer
@@ -51,8 +50,7 @@ def run(corpus: str, out: str, steps: int, results: Any) -> None:
 
     Trainer._train = watched  # type: ignore[method-assign]
     regard.train("generate", corpus, out=out, steps=steps, size="tiny", validations=1)
-    whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    results.put((first[0], whole, before))
+    results.put((first[0], memory("VmHWM"), before))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: their data, and tools that take turns."""
+"""What the benchmarks share: their data, tools that take turns, and what memory they take."""
 
 from __future__ import annotations
 
@@ -74,3 +74,9 @@ def _serve(pipe: Connection, make: Callable[..., Callable[..., Any]], *args: Any
         found = run(*asked)
         pipe.send((found, time.perf_counter() - start))
         time.sleep(0.3)  # until what spins has gone to sleep
+
+
+def memory(name: str) -> float:
+    """A line of what Linux knows about this process's memory, in MB: VmRSS is in RAM now, VmHWM was at the most."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:")]
+    return int(line.split()[1]) * 1024 / 1e6

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import Tool
+from common import Tool, memory
 
 NEW = 64
 SIZE = 50_257
@@ -324,12 +324,6 @@ def compare_prompts(folder: Path, rounds: int) -> None:
         print(f"500-token prompt, regard {precision}: {statistics.median(ratios):.2f} × transformers' speed (mark 0.9)")
         ours.close()
     theirs.close()
-
-
-def memory(name: str) -> float:
-    """A line of what Linux knows about this process's memory, in MB: VmRSS is in RAM now, VmHWM was at the most."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:")]
-    return int(line.split()[1]) * 1024 / 1e6
 
 
 def measure_memory(folder: str, precision: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import UsageError
-from regard.nn.feed_forward import ACTIVATIONS, FeedForward
+from regard.nn.feed_forward import ACTIVATIONS, FeedForward, squared_relu
 
 D, HIDDEN = 7, 29
 
@@ -106,3 +106,8 @@ def test_dropout_of_the_inner_values_only_in_training(x: Tensor) -> None:
 def test_an_unknown_activation_suggests() -> None:
     with pytest.raises(UsageError, match=r"unknown activation 'swigl'.*Did you mean 'swiglu'"):
         FeedForward(D, hidden=HIDDEN, activation="swigl")
+
+
+def test_the_gradient_of_the_squared_relu_is_that_of_small_differences() -> None:
+    x = torch.linspace(-2, 2, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(squared_relu, x)

@@ -37,10 +37,18 @@ def test_rms_norm_equals_torchs_and_its_formula(x: Tensor, epsilon: float) -> No
     ours, theirs = RMSNorm(D, epsilon=epsilon), nn.RMSNorm(D, eps=epsilon)
     with torch.no_grad():
         ours.scale.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
-    torch.testing.assert_close(ours(x), theirs(x), atol=1e-6, rtol=0)
+    torch.testing.assert_close(ours(x), theirs(x), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(ours.bfloat16()(x.bfloat16()), theirs.bfloat16()(x.bfloat16()), atol=0, rtol=0)
+    ours, theirs = ours.float(), theirs.float()
     wide = x.double()
     formula = wide / (wide.square().mean(-1, keepdim=True) + epsilon).sqrt() * theirs.weight.double()
     torch.testing.assert_close(ours(x), formula.float(), atol=1e-5, rtol=0)
+
+
+def test_the_gradient_of_rms_norm_is_that_of_small_differences(x: Tensor) -> None:
+    wide = x.double().requires_grad_()
+    assert torch.autograd.gradcheck(RMSNorm(D).double(), wide)
+    assert torch.autograd.gradcheck(RMSNorm(D, scale=False), wide.detach().mT.contiguous().mT.requires_grad_())
 
 
 def test_a_vector_of_zeros_stays_finite() -> None:

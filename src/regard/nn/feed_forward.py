@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -14,7 +16,22 @@ from regard.nn.dropout import Dropout
 
 def squared_relu(x: Tensor) -> Tensor:
     """max(0, x)² (So et al. 2021)."""
-    return F.relu(x).square()
+    return _SquaredReLU.apply(x)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _SquaredReLU(torch.autograd.Function):
+    """max(0, x)², of which only max(0, x) is kept for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        kept = F.relu(x)
+        ctx.save_for_backward(kept)
+        return kept * kept
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (kept,) = ctx.saved_tensors
+        return (grad * kept).mul_(2)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
