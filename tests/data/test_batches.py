@@ -158,6 +158,17 @@ def test_split_sizes_and_seeds() -> None:
         split_validation(10, seed=-1)
 
 
+@given(st.lists(st.sampled_from("abc"), min_size=2, max_size=200), st.floats(0.05, 0.9), st.integers(0, 5))
+def test_every_kind_gives_its_share_to_validation(kinds: list[str], share: float, seed: int) -> None:
+    train, validation = split_validation(len(kinds), share=share, seed=seed, kinds=kinds)
+    assert sorted(train + validation) == list(range(len(kinds)))
+    assert len(validation) == len(split_validation(len(kinds), share=share)[1])
+    for kind in set(kinds):
+        due = kinds.count(kind) * len(validation) / len(kinds)
+        assert abs([kinds[index] for index in validation].count(kind) - due) < 1
+
+
+
 def test_batches_of_so_many_rows() -> None:
     lengths = [(7 * place) % 31 + 1 for place in range(101)]
     batches = row_batches(lengths, rows=8, seed=0, epoch=0, pool_batches=5)

@@ -125,11 +125,12 @@ def padding_share(lengths: Lengths, batches: Sequence[Sequence[int]]) -> float:
 
 
 def split_validation(
-    count: int, *, share: float = 0.05, maximum: int = 2000, seed: int = 0
+    count: int, *, share: float = 0.05, maximum: int = 2000, seed: int = 0, kinds: Sequence[object] | None = None
 ) -> tuple[list[int], list[int]]:
     """Indices (train, validation) of `count` examples, each in ascending order.
 
-    `share` of the examples, `maximum` at most and 1 at least, are drawn for validation.
+    `share` of the examples, `maximum` at most and 1 at least, are drawn for validation. Where the kind of each example
+    is given, such as its label, every kind gives its share.
     """
     if not 0.0 < share < 1.0:
         raise UsageError(f"share is {share}; it must lie between 0 and 1, as 0.05 does.")
@@ -143,8 +144,13 @@ def split_validation(
             "at least 2 are needed. Give more examples, or a validation file of their own."
         )
     num_validation = min(max(1, round(count * share)), maximum, count - 1)
-    drawn = np.random.default_rng(seed).permutation(count)
-    return sorted(drawn[num_validation:].tolist()), sorted(drawn[:num_validation].tolist())
+    drawn = np.random.default_rng(seed).permutation(count).tolist()
+    if kinds is None:
+        return sorted(drawn[num_validation:]), sorted(drawn[:num_validation])
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+    by_kind = sorted(drawn, key=lambda index: numbers[kinds[index]])
+    held = {by_kind[(2 * place + 1) * count // (2 * num_validation)] for place in range(num_validation)}
+    return [index for index in range(count) if index not in held], sorted(held)
 
 
 def _as_columns(lengths: Lengths) -> Array:

@@ -45,7 +45,7 @@ class Request:
 
     config: LabelConfig
     training: Mapping[str, Any]
-    model: Mapping[str, Any]  # settings of the model that were given
+    model: Mapping[str, Any]  # its settings, as far as they were given or belong to the recipe
     size: str
     from_: str | None
     folder: Path | None  # where `from_` lies
@@ -75,9 +75,10 @@ class Request:
         folder = find_folder(str(from_), out) if from_ is not None else None
         if folder is not None:
             check_folder(folder)
-        training = {**labelling_recipe(begins=from_ is not None, lora=lora).training, **parts[TrainingConfig]}
+        recipe = labelling_recipe(begins=from_ is not None, lora=lora)
+        training, model = {**recipe.training, **parts[TrainingConfig]}, {**recipe.model, **parts[BertConfig]}
         name = None if from_ is None else str(from_)
-        return cls(config, training, parts[BertConfig], size or USUAL_SIZE, name, folder, adapters)
+        return cls(config, training, model, size or USUAL_SIZE, name, folder, adapters)
 
     def budget(self, examples: int, out: Path, *, resume: bool) -> Budget:
         """So many epochs, where neither steps nor minutes were asked for; a tenth of the steps warms up."""

@@ -204,7 +204,8 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
         checking = known_only(checking, files.validation, head, skip_bad_rows=files.skip_bad_rows)
         remarks += [*checking.remarks, *skipped_rows(checking.bad)]
         return _data(sides[0], _sides(checking.examples), head, card + _card(checking, "validation"), tuple(remarks))
-    train, held = split_validation(len(sides[0]), share=config.validation_share)
+    kinds = [gold for _, gold in sides[0]] if head.answers != "number" else None
+    train, held = split_validation(len(sides[0]), share=config.validation_share, kinds=kinds)
     remarks.append(f"validation: {len(held):,} examples held out of the training file (no --validation was given)")
     kept, out = ([sides[0][number] for number in part] for part in (train, held))
     return _data(

@@ -117,9 +117,14 @@ def fine_tuning_recipe(*, lora: bool) -> Recipe:
 
 
 def labelling_recipe(*, begins: bool, lora: bool) -> Recipe:
-    """The settings of a training on labels: as BERT is usually fine-tuned, or those of a new, small model."""
+    """The settings of a training on labels: as BERT is usually fine-tuned, or those of a new, small model.
+
+    Weights that are begun with are fine-tuned with dropout, whatever they were pre-trained with, but without dropping
+    attention weights: that helps no more, and keeps the fused kernel from being used.
+    """
     rate = (0.001 if lora else 5e-5) if begins else 5e-4
     return Recipe(
+        model=dict(dropout=0.1, attention_dropout=0.0) if begins else {},
         training=dict(
             optimiser="adamw",
             learning_rate=rate,
