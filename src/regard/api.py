@@ -12,6 +12,7 @@ from regard.errors import UsageError, unknown
 if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
+    from regard.tasks.answer import Answerer
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.fill import Filler
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from regard.training.runs import Run
     from regard.views.view import View
 
-TASKS = ("translate", "generate", "fill", "classify", "pair", "tag")
+TASKS = ("translate", "generate", "fill", "classify", "pair", "tag", "answer")
 PathLike = str | Path
 # What reading labels, and going on from weights, can be told.
 LABELLING = ("columns", "separator", "numbers", "skip_bad_rows", "size", "from_", "lora")
@@ -35,19 +36,20 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator | Writer | Filler | Classifier | Tagger:
+) -> Translator | Writer | Filler | Classifier | Tagger | Answerer:
     """Train a model for `task` and return the object that answers text.
 
     `data` is, for `translate`, a table or two line-aligned files, for `generate` and `fill` any number of text files or
-    folders of them, for `classify` and `pair` a table with labels, for `tag` CoNLL columns or CoNLL-U; without it the
-    built-in world is used. `settings` are those of `regard train <task> --help`: `minutes`, `steps`, `size`, `seed`,
-    `width` … All but `translate` and `fill` go on from the model in a folder with `from_`, in adapters beside it with
-    `lora=True`. Without `out` the run folder is a temporary one.
+    folders of them, for `classify` and `pair` a table with labels, for `tag` CoNLL columns or CoNLL-U, for `answer`
+    SQuAD's JSON; without it the built-in world is used. `settings` are those of `regard train <task> --help`:
+    `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` and `fill` go on from the model in a folder with
+    `from_`, in adapters beside it with `lora=True`. Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
     from functools import partial
 
+    from regard.training.answering import train_answers
     from regard.training.filling import train_filler
     from regard.training.labelling import train_label_files
     from regard.training.options import RunOptions
@@ -63,6 +65,7 @@ def train(
         "classify": (partial(train_label_files, "classify"), LABELLING),
         "pair": (partial(train_label_files, "pair"), LABELLING),
         "tag": (train_tags, ("tag_column", "repair_tags", "skip_bad_rows", "size", "from_", "lora")),
+        "answer": (train_answers, ("skip_bad_rows", "size", "from_", "lora")),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
     options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}
@@ -82,7 +85,9 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | Embedder | Classifier | Tagger:
+def load(
+    folder: PathLike, *, precision: Precision = "fp32"
+) -> Translator | Writer | Embedder | Classifier | Tagger | Answerer:
     """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
@@ -94,8 +99,8 @@ def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Wri
 
 
 def look(
-    model: Translator | Writer | Embedder | Classifier | Tagger,
-    text: str,
+    model: Translator | Writer | Embedder | Classifier | Tagger | Answerer,
+    text: str | tuple[str, str],
     *,
     target: str | Translation | None = None,
     steps: bool | str = False,
@@ -104,6 +109,7 @@ def look(
 ) -> View:
     """What a model attends to while it translates `text`, or reads it: a page to show, save or serve.
 
+    A model that reads two texts, a pair or a question with its passage, takes both as a tuple.
     With `target` a translator reads that translation instead of its own. Three pages show something else: with `steps`
     how one attention is computed, in five steps: that at the given address (`decoder.2.cross`), or the encoder's first
     for True; with `targets` what each position of a language model sees and has to guess, and how well it does; with
@@ -119,6 +125,8 @@ def look(
     if not isinstance(model, Translator | Writer):
         if targets or ranks:
             raise UsageError("targets and ranks are for models that write, and this is a BERT.")
+    elif not isinstance(text, str):
+        raise UsageError("this model reads one text at a time, not two.")
     elif targets:
         from regard.inspection.causal import causal_training
         from regard.views.causal import causal_view
@@ -129,7 +137,10 @@ def look(
         from regard.views.ranks import ranks_view
 
         return ranks_view(value_ranks(model, text, target=target), title=text)
-    if isinstance(model, Translator) and steps is not False:
+    if not isinstance(model, Translator):
+        return _look_at_reading(model, text)
+    assert isinstance(text, str), "anything else was refused"
+    if steps is not False:
         from regard.inspection.steps import translation_steps
         from regard.views.steps import steps_view
 
@@ -138,17 +149,35 @@ def look(
     from regard.views.attention import attention_view
     from regard.views.traces import most_telling, trace_maps
 
-    if not isinstance(model, Translator):
-        maps = trace_maps(model.trace(text))
-        return attention_view(maps, title=text, initial=most_telling(maps))
     output = model(text) if target is None else target
     maps = trace_maps(model.trace(text, output))
     cut_off = "" if isinstance(output, str) or output.ended else f" … (cut off after {len(output.ids)} pieces)"
     return attention_view(maps, title=text, note=f"→ {output}{cut_off}", initial=most_telling(maps))
 
 
+def _look_at_reading(model: Writer | Embedder | Classifier | Tagger | Answerer, text: str | tuple[str, str]) -> View:
+    """All attention over what a model reads: a text, or two where it takes two."""
+    from regard.tasks.answer import Answerer
+    from regard.tasks.classify import Classifier
+    from regard.views.attention import attention_view
+    from regard.views.traces import most_telling, trace_maps
+
+    note = ""
+    if isinstance(model, Answerer | Classifier):
+        trace = model.trace(text)
+        if isinstance(model, Answerer) and not isinstance(text, str):
+            note = f"→ {model(*text).text or '(no answer)'}"
+    elif isinstance(text, str):
+        trace = model.trace(text)
+    else:
+        raise UsageError("this model reads one text at a time, not two.")
+    maps = trace_maps(trace)
+    title = text if isinstance(text, str) else " / ".join(text)
+    return attention_view(maps, title=title, note=note, initial=most_telling(maps))
+
+
 def evaluate(
-    model: Translator | Classifier | Tagger,
+    model: Translator | Classifier | Tagger | Answerer,
     data: PathLike | Sequence[PathLike],
     *,
     columns: Any = None,
@@ -160,8 +189,9 @@ def evaluate(
     """The official scores of a model on files, read as `train` reads them, with their signatures.
 
     A translator gets BLEU and chrF; a classifier accuracy, F1 and Matthews' correlation, or Pearson's and Spearman's,
-    and beside them what always giving the file's commonest label would reach. `columns` are as for `train`. With
-    `progress`, rows that are left out and columns that are not read are named on stderr.
+    a tagger entity F1, answers the exact match and F1 of SQuAD; and beside them what always saying the same would
+    reach. `columns` are as for `train`. With `progress`, rows that are left out and columns that are not read are named
+    on stderr.
     """
     from regard.tasks.translate import Translator
 
@@ -192,7 +222,7 @@ def _paths(given: PathLike | Sequence[PathLike] | None) -> list[Path] | None:
 
 
 def _evaluate_labels(
-    model: Classifier | Tagger,
+    model: Classifier | Tagger | Answerer,
     data: PathLike | Sequence[PathLike],
     columns: Any,
     *,
@@ -200,7 +230,9 @@ def _evaluate_labels(
     progress: bool,
     **how: Any,
 ) -> list[Score]:
+    from regard.tasks.answer import Answerer
     from regard.tasks.tag import Tagger
+    from regard.training.answering import score_answer_file
     from regard.training.labelling import LabelFiles, score_file
     from regard.training.progress import Lines
     from regard.training.tagging import TagFiles, score_tag_file
@@ -208,7 +240,9 @@ def _evaluate_labels(
     paths = _paths(data)
     if paths is None or len(paths) != 1:
         raise UsageError("evaluate needs one file with labels.")
-    if isinstance(model, Tagger):
+    if isinstance(model, Answerer):
+        scores, remarks = score_answer_file(model, paths[0], skip_bad_rows=skip_bad_rows, **how)
+    elif isinstance(model, Tagger):
         scores, remarks = score_tag_file(model, TagFiles(data=paths[0], skip_bad_rows=skip_bad_rows, **how))
     else:
         files = LabelFiles(data=paths[0], columns=columns or {}, skip_bad_rows=skip_bad_rows, **how)

@@ -14,11 +14,16 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from tokenizers.processors import BertProcessing
 
 import regard
 from regard.cli.main import main
+from regard.data.squad import Question
 from regard.errors import FolderError
 from regard.nn.taps import observe
+from regard.tasks.answer import AnswerTask
+from regard.tasks.folders import load_answerer
+from regard.tasks.settings import LabelConfig, SpanConfig
 from regard.text.tokenizer import Symbols, Tokenizer
 from regard.text.training import train_tokenizer
 
@@ -130,6 +135,40 @@ def test_m151_the_same_hidden_states_and_logits(theirs: Any, folder: Path) -> No
         assert len(theirs_part) == len(our_part)
         for expected, found in zip(theirs_part, our_part, strict=True):
             assert_near(found, expected)
+
+
+def test_m158_answers_and_their_loss_are_theirs(tmp_path: Path) -> None:
+    """Windows as their tokenizer cuts them, and the loss and the answers of their weights."""
+    theirs = make("spans")
+    model = load_answerer(save(theirs, tmp_path / "theirs"))
+    model.max_tokens = 24
+    where = TEXT.index("the question")
+    asked = [Question("1", "what is it", TEXT, ((where, "the question"),))]
+    task = AnswerTask(
+        model=model.model, tokenizer=model.tokenizer, questions=(asked, asked),
+        config=LabelConfig(max_tokens=24), spans=SpanConfig(stride=7),
+    )  # fmt: skip
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(tmp_path / "theirs" / "tokenizer.json"), pad_token="[PAD]", cls_token="[CLS]",
+        sep_token="[SEP]", unk_token="[UNK]",
+    )  # fmt: skip
+    fast._tokenizer.post_processor = BertProcessing(("[SEP]", TOKENIZER.end_id), ("[CLS]", TOKENIZER.start_id))
+    cut = fast("what is it", TEXT, truncation="only_second", max_length=24, stride=7, return_overflowing_tokens=True,
+               return_offsets_mapping=True)  # fmt: skip
+    assert [row.ids for row in task.train] == cut["input_ids"]
+    assert len(task.train) > 2
+    for number, (ids, kinds) in enumerate(zip(cut["input_ids"], cut["token_type_ids"], strict=True)):
+        places = [
+            n for n, (span, kind) in enumerate(zip(cut["offset_mapping"][number], kinds, strict=True))
+            if kind == 1 and span[1] > span[0] and where <= span[0] < where + len("the question")
+        ]  # fmt: skip
+        whole = "".join(TEXT[slice(*cut["offset_mapping"][number][n])] for n in places) == "thequestion"
+        begin, end = (places[0], places[-1]) if whole else (0, 0)
+        out = theirs(
+            input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([kinds]),
+            start_positions=torch.tensor([begin]), end_positions=torch.tensor([end]),
+        )  # fmt: skip
+        assert task.loss([number]).train.item() == pytest.approx(out.loss.item(), rel=1e-5)
 
 
 def test_the_pooler_is_read(tmp_path: Path) -> None:

@@ -102,12 +102,13 @@ def read_texts(given: Sequence[str]) -> list[str]:
     """The texts that were asked for: those of a file, of stdin, or the arguments themselves."""
     if not given or list(given) == [STDIN]:
         return _lines(sys.stdin.buffer.read(), "<stdin>")
-    if len(given) == 1 and _is_file(given[0]):
+    if len(given) == 1 and is_file(given[0]):
         return _lines(Path(given[0]).read_bytes(), given[0])
     return list(given)
 
 
-def _is_file(word: str) -> bool:
+def is_file(word: str) -> bool:
+    """Whether a word is a file, and not a text; one that was meant to be a file and is not there raises."""
     try:
         if Path(word).is_file():
             return True

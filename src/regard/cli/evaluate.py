@@ -15,14 +15,15 @@ from regard.generation.settings import SearchConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Score a model on a test file: a translator by sacreBLEU and chrF, a classifier as GLUE, a tagger by entity F1.
+    """Score a model on a test file by the official metric of its task.
 
-    Each score comes with the signature that repeats it, and labels with what always saying the same would reach. What
-    is not given of --beams and --length-penalty is taken from the model's folder.
+    A translator by sacreBLEU and chrF, a classifier as GLUE, a tagger by entity F1, answers by SQuAD's exact match and
+    F1. Each score comes with the signature that repeats it, and with what always saying the same would reach. What is
+    not given of --beams and --length-penalty is taken from the model's folder.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    # a table of pairs, or two line-aligned files; a table with labels; words with tags
+    # a table of pairs, or two line-aligned files; a table with labels; words with tags; questions as SQuAD's JSON
     data: tyro.conf.Positional[tuple[Path, ...]]
     columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
     text_column: str | None = None  # of labelled texts: the name or number of the column
@@ -47,6 +48,7 @@ def main(verb: str, arguments: list[str]) -> int:
     SearchConfig(**search)  # type: ignore[arg-type] # what is wrong with it is said before anything is loaded
     from regard.api import evaluate
     from regard.cli.classify import label_columns
+    from regard.tasks.answer import Answerer
     from regard.tasks.classify import Classifier
     from regard.tasks.folders import load_folder, load_translator
     from regard.tasks.tag import Tagger
@@ -61,6 +63,8 @@ def main(verb: str, arguments: list[str]) -> int:
             skip_bad_rows=asked.skip_bad_rows,
             progress=True,
         )
+    elif isinstance(model, Answerer):
+        scores = evaluate(model, asked.data, skip_bad_rows=asked.skip_bad_rows, progress=True)
     elif isinstance(model, Tagger):
         scores = evaluate(
             model,

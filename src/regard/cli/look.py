@@ -16,6 +16,7 @@ from regard.errors import UsageError
 from regard.views.view import check_format
 
 if TYPE_CHECKING:
+    from regard.tasks.answer import Answerer
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.generate import Writer
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 class Arguments:
     """Draw what a model attends to: heat maps and lines, for every layer and head, on one offline page.
 
-    Of a translator it is the attention of one translation, of a language model or a BERT that over a text.
+    Of a translator it is the attention of one translation, of a language model or a BERT that over a text; of a BERT
+    that reads two texts, a pair or a question with its passage, that over both.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
     text: tyro.conf.Positional[str]  # the sentence to translate, or the text to read
+    second: tyro.conf.Positional[str | None] = None  # the other text of a pair, or the passage of a question
     out: Path = Path("look.html")  # the page (.html), or a still picture (.svg, .png)
     target: str | None = None  # look at this translation instead of the model's own
     # draw how one attention is computed, in five steps; alone: of the encoder's first, or say which: decoder.0.cross
@@ -50,10 +53,14 @@ def main(verb: str, arguments: list[str]) -> int:
     check_folder(asked.model)
     _check(asked)
     from regard.api import load, look
+    from regard.tasks.answer import Answerer
+    from regard.tasks.classify import Classifier
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translator
 
     model = load(asked.model)
+    if asked.second is not None and not isinstance(model, Answerer | Classifier):
+        raise UsageError("this model reads one text at a time: put it in quotes, and give no second one.")
     if not isinstance(model, Translator) and (asked.target is not None or asked.steps is not None):
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
     target = _target(model, asked) if isinstance(model, Translator) else None
@@ -65,14 +72,14 @@ def main(verb: str, arguments: list[str]) -> int:
         answer_json(_numbers(model, target, asked))
         return 0
     drawn: bool | str = False if asked.steps is None else next(iter(asked.steps), True)
-    look(model, asked.text, target=target, steps=drawn).save(asked.out)
+    look(model, _texts(asked), target=target, steps=drawn).save(asked.out)
     answer(str(asked.out))
     return 0
 
 
 def _check(asked: Arguments) -> None:
     """What is wrong with a command whatever the model is, said before anything is loaded."""
-    if not asked.text.strip():
+    if not asked.text.strip() or (asked.second is not None and not asked.second.strip()):
         raise UsageError("there is no text to look at: give a sentence.")
     if not asked.json:
         check_free(asked.out, force=asked.force)
@@ -83,6 +90,10 @@ def _check(asked: Arguments) -> None:
         raise UsageError("--steps, --targets and --ranks are pages of their own: ask for one at a time.")
     if asked.targets and asked.target is not None:
         raise UsageError("--targets is for language models, and --target gives a translator its translation.")
+
+
+def _texts(asked: Arguments) -> str | tuple[str, str]:
+    return asked.text if asked.second is None else (asked.text, asked.second)
 
 
 def _target(translator: Translator, asked: Arguments) -> str | Translation | None:
@@ -121,14 +132,19 @@ def _learning(model: Translator | Writer, target: str | Translation | None, aske
 
 
 def _numbers(
-    model: Translator | Writer | Embedder | Classifier | Tagger,
+    model: Translator | Writer | Embedder | Classifier | Tagger | Answerer,
     target: str | Translation | None,
     asked: Arguments,
 ) -> dict[str, Any]:
     """The weights of every attention, or the numbers of the steps of one."""
+    from regard.tasks.answer import Answerer
+    from regard.tasks.classify import Classifier
     from regard.tasks.translate import Translator
     from regard.views.traces import trace_maps
 
+    if isinstance(model, Answerer | Classifier):
+        second = {} if asked.second is None else {"second": asked.second}
+        return {"text": asked.text, **second, "attention": _weights(trace_maps(model.trace(_texts(asked))))}
     if not isinstance(model, Translator):
         return {"text": asked.text, "attention": _weights(trace_maps(model.trace(asked.text)))}
     if asked.steps is not None:

@@ -154,6 +154,18 @@ class Tag(Encoder):
     repair_tags: bool = False  # take an entity that goes on without having begun for its beginning
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer(Encoder):
+    """Train a model that finds the answer to a question in a passage, or says that there is none.
+
+    DATA is the JSON of SQuAD v1.1 or v2, plain or .gz. Without DATA the built-in world's passages are used. Settings
+    that are not given follow from --size, or from the model that --from names.
+    """
+
+
+ENCODERS: dict[str, type[Encoder]] = {"classify": Classify, "pair": Pair, "tag": Tag, "answer": Answer}
+
+
 def main(verb: str, arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         answer(
@@ -164,14 +176,15 @@ def main(verb: str, arguments: list[str]) -> int:
             "  fill       plain text → a BERT, which guesses missing words and is the base of other tasks\n"
             "  classify   texts with labels → a classifier\n"
             "  pair       pairs of texts with labels or numbers → a judge of pairs\n"
-            "  tag        words with tags → a tagger\n\n"
+            "  tag        words with tags → a tagger\n"
+            "  answer     questions about passages → a model that finds the answers\n\n"
             "`regard train <task> --help` tells more."
         )
         return 0
     task, *rest = arguments
     if task not in TASKS:
         raise unknown("task", task, TASKS)
-    if task in ("classify", "pair", "tag"):
+    if task in ENCODERS:
         return _labels(task, rest)
     return {"translate": _translate, "generate": _generate, "fill": _fill}[task](rest)
 
@@ -247,26 +260,27 @@ def _labels(task: str, arguments: list[str]) -> int:
     from regard.cli.flags import parse
     from regard.models.bert_settings import BertConfig
     from regard.nn.lora_settings import LoRAConfig
-    from regard.tasks.settings import LabelConfig
+    from regard.tasks.settings import LabelConfig, SpanConfig
+    from regard.training.answering import USUAL as USUAL_FOR_ANSWERS
     from regard.training.encoders import NOT_FOR_LABELS
     from regard.training.recipes import labelling_recipe
     from regard.training.settings import TrainingConfig
 
-    own: type[Encoder] = {"classify": Classify, "pair": Pair, "tag": Tag}[task]
-    owners = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
+    own = ENCODERS[task]
+    owners: dict[type, str] = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
+    usual = {**labelling_recipe(begins=True, lora=False).training, "warmup_steps": "a tenth", "validations": "epochs"}
+    if task == "answer":
+        owners, usual = {SpanConfig: USUAL, **owners}, {**usual, **USUAL_FOR_ANSWERS}
+    weightless = ("class_weights",) if task in ("tag", "answer") else ()
     asked: Any = parse(
         own,
         arguments,
         program=f"regard train {task}",
         owners=owners,
-        without=(*HIDDEN, *NOT_FOR_LABELS, "pooler", "segments", *(("class_weights",) if task == "tag" else ())),
-        usual={
-            **labelling_recipe(begins=True, lora=False).training,
-            "warmup_steps": "a tenth",
-            "validations": "epochs",
-        },
+        without=(*HIDDEN, *NOT_FOR_LABELS, "pooler", "segments", "n_best", *weightless),
+        usual=usual,
     )
-    train = _tag_training(asked) if task == "tag" else _label_training(task, asked)
+    train = _training(task, asked)
     return _train(
         asked,
         ["train", task, *arguments],
@@ -284,18 +298,21 @@ def _labels(task: str, arguments: list[str]) -> int:
     )
 
 
-def _label_training(task: str, asked: Any) -> Callable[..., Run[Any]]:
+def _training(task: str, asked: Any) -> Callable[..., Run[Any]]:
+    """What trains for a task, with the flags that are its own."""
+    if task == "answer":
+        from regard.training.answering import train_answers
+
+        return train_answers
+    if task == "tag":
+        from regard.training.tagging import train_tags
+
+        return functools.partial(train_tags, tag_column=asked.tag_column, repair_tags=asked.repair_tags)
     from regard.cli.classify import label_columns
     from regard.training.labelling import train_label_files
 
     how = {"separator": asked.separator} if task == "classify" else {"numbers": asked.numbers or None}
     return functools.partial(train_label_files, task, columns=label_columns(asked, task), **how)
-
-
-def _tag_training(asked: Any) -> Callable[..., Run[Any]]:
-    from regard.training.tagging import train_tags
-
-    return functools.partial(train_tags, tag_column=asked.tag_column, repair_tags=asked.repair_tags)
 
 
 def _usual_for_writers() -> dict[str, Any]:

@@ -79,7 +79,11 @@ class Lines:
 
     @classmethod
     def read(cls, path: Path, checksums: dict[str, str]) -> Lines:
-        data = read_bytes(path, checksums)
+        return cls.of(path, read_bytes(path, checksums))
+
+    @classmethod
+    def of(cls, path: Path, data: bytes) -> Lines:
+        """The lines of `data`, which came from `path`."""
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise DataError(f"{path} is UTF-16, not UTF-8. Save it again as UTF-8.")
         if b"\n" not in data:  # as old Macintoshes wrote it

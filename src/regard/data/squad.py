@@ -5,6 +5,7 @@ Every answer is checked against its passage: the text must stand at the place th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from regard.data.files import BadRow, Reading, kind_of, read_bytes, refuse_bad_r
 from regard.errors import DataError
 
 MAX_CHARACTERS = 10_000_000  # of a passage
+UNANSWERED = {"answers": [], "is_impossible": True}  # what an entry says of its answers where they do not matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +30,39 @@ class Question:
     impossible: bool = False  # v2: the passage holds no answer
 
 
-def read_questions(path: Path | str, *, skip_bad_rows: bool = False) -> Reading[Question]:
-    """Read all questions of a file.
+def read_questions(
+    path: Path | str, *, answered: bool = True, skip_bad_rows: bool = False, data: bytes | None = None
+) -> Reading[Question]:
+    """Read all questions of a file, or of the `data` that came from it.
 
     By default questions that cannot be used raise a DataError that lists them; with `skip_bad_rows` they are left out
-    and returned in `.bad`. A file that is not JSON of this shape always raises.
+    and returned in `.bad`. A file that is not JSON of this shape always raises. With `answered` False the questions
+    are still to be answered: gold answers are neither needed nor read.
     """
     path = Path(path)
     reading: Reading[Question] = Reading()
-    text = _decoded(path, read_bytes(path, reading.checksums))
+    text = _decoded(path, read_bytes(path, reading.checksums) if data is None else data)
     seen: set[str] = set()
     for place, passage, entry in _entries(path, _parsed(path, text)):
-        found = _question(passage, entry, seen)
+        found = _question(passage, entry if answered else {**entry, **UNANSWERED}, seen)
         if isinstance(found, str):
             reading.bad.append(BadRow(str(path), _line_of(text, entry), f"{place}: {found}"))
         else:
             seen.add(found.id)
-            reading.add(0, found)
+            reading.add(0, found if answered else dataclasses.replace(found, impossible=False))
     if not skip_bad_rows:
         refuse_bad_rows(reading.bad, len(reading.bad) + len(reading.examples), what="questions")
     refuse_emptiness(reading, str(path), what="question")
     return reading
+
+
+def is_squad(data: bytes) -> bool:
+    """Whether some bytes are one JSON object with the articles of a SQuAD file."""
+    try:
+        content = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and isinstance(content.get("data"), list)
 
 
 def _decoded(path: Path, data: bytes) -> str:

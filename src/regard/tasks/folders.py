@@ -32,7 +32,14 @@ from regard.checkpoint.folder import (
 from regard.config import from_dict, to_dict
 from regard.errors import FolderError, UsageError, unknown
 from regard.generation.settings import SamplingConfig, SearchConfig
-from regard.models.bert import AnyBert, BertForPretraining, BertForSequence, BertForTokens, make_bert
+from regard.models.bert import (
+    AnyBert,
+    BertForPretraining,
+    BertForSequence,
+    BertForSpans,
+    BertForTokens,
+    make_bert,
+)
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
@@ -41,12 +48,13 @@ from regard.models.transformer_settings import TransformerConfig
 from regard.nn.lora import add_adapters, merge
 from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
-from regard.tasks import classify, embed, generate, tag, translate
+from regard.tasks import answer, classify, embed, generate, tag, translate
+from regard.tasks.answer import Answerer
 from regard.tasks.classify import Classifier
-from regard.tasks.embed import Embedder
+from regard.tasks.embed import Embedder, WithEncoder
 from regard.tasks.fill import Filler
 from regard.tasks.generate import Writer
-from regard.tasks.settings import EmbedConfig
+from regard.tasks.settings import EmbedConfig, SpanConfig
 from regard.tasks.tag import Tagger
 from regard.tasks.translate import (
     SOURCE_TOKENIZER,
@@ -62,7 +70,7 @@ LORA = "lora"  # what config.json calls the settings of an adapter
 FOREIGN = ("marian", "bert", *FORMATS)
 OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()), classify.PAIR)
 
-AnyModel = Translator | Writer | Embedder | Classifier | Tagger
+AnyModel = Translator | Writer | Embedder | Classifier | Tagger | Answerer
 
 
 def load_folder(path: Path, precision: Precision = "fp32") -> AnyModel:
@@ -90,6 +98,10 @@ def _load_folder(path: Path) -> AnyModel:
     found = _load_embedder(path)
     if task in (classify.CLASSIFY, classify.PAIR):
         return _as_classifier(found, task, config.get("max_tokens"))
+    if task == answer.NAME:
+        with _usable(path):
+            reading = from_dict(SpanConfig, config.get("answering", {}))
+        return _as_answerer(found, config.get("max_tokens"), reading)
     return _as_tagger(found, config.get("max_tokens")) if task == tag.NAME else found
 
 
@@ -117,7 +129,7 @@ def load_writer(path: Path, precision: Precision = "fp32") -> Writer:
 def load_embedder(path: Path, precision: Precision = "fp32") -> Embedder:
     """A folder that must hold a BERT, with whatever head."""
     found = load_folder(path, precision)
-    if isinstance(found, Classifier | Tagger):
+    if isinstance(found, WithEncoder):
         return found.embedder
     if not isinstance(found, Embedder):
         raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}. Texts are embedded by a BERT.")
@@ -165,6 +177,22 @@ def load_tagger(path: Path) -> Tagger:
     return found
 
 
+def load_answerer(path: Path) -> Answerer:
+    """A folder that must hold a model for answers; one that another tool fine-tuned for spans is one, too."""
+    found = load_folder(path)
+    if isinstance(found, Embedder) and found.head.kind == "spans":
+        return _as_answerer(found, found.config.max_tokens, SpanConfig())
+    if not isinstance(found, Answerer):
+        raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train answer`.")
+    return found
+
+
+def _as_answerer(found: Embedder, max_tokens: int | None, config: SpanConfig) -> Answerer:
+    if not isinstance(found.model, BertForSpans):
+        raise FolderError(f"a folder for answers needs a head for spans, not one of kind {found.head.kind!r}.")
+    return Answerer(found.model, found.tokenizer, config=config, max_tokens=max_tokens)
+
+
 def _as_tagger(found: Embedder, max_tokens: int | None) -> Tagger:
     if not isinstance(found.model, BertForTokens):
         raise FolderError(f"a folder for tagging needs a head for tokens, not one of kind {found.head.kind!r}.")
@@ -187,6 +215,8 @@ def _what(found: AnyModel) -> str:
         return "a classifier, a BERT that says what a text is and cannot write one word by word"
     if isinstance(found, Tagger):
         return "a tagger, a BERT that says what each word is and cannot write one word by word"
+    if isinstance(found, Answerer):
+        return "an answerer, a BERT that finds the answer to a question in a passage and writes nothing of its own"
     return "a BERT, which is an encoder: it reads a text as a whole, from both sides, and cannot write one word by word"
 
 
@@ -315,7 +345,8 @@ def _card(model: AnyModel, folder: Path, *, origin: str) -> Card:
     answering: Any = model.search if isinstance(model, Translator) else None
     answering = model.sampling if isinstance(model, Writer) else answering
     answering = model.config if isinstance(model, Embedder) else answering
-    answering = model.head if isinstance(model, Classifier | Tagger) else answering
+    answering = model.head if isinstance(model, WithEncoder) else answering
+    answering = model.config if isinstance(model, Answerer) else answering
     return Card(
         title=folder.name,
         summary=f"{model.summary} {origin}, which tells what it was trained on.",
@@ -343,7 +374,7 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
             force=force,
         )
         return [f"{name} for transformers"]
-    if isinstance(translator, Classifier | Tagger):
+    if isinstance(translator, WithEncoder):
         translator = translator.embedder
     if isinstance(translator, Embedder):
         return _export_bert(translator, out, origin=f"Written from the folder {path.name}", force=force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,3 +101,24 @@ class LabelConfig:
 
 
 FREEZE = ("nothing", "embeddings", "encoder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanConfig:
+    """How passages are read for answers; kept in the model's folder."""
+
+    stride: int = 128  # how many tokens a part of a long passage shares with the part before it
+    max_answer_tokens: int = 30  # no answer is longer than this
+    n_best: int = 1  # how many of the best answers are given
+    # no answer is given where "none" scores higher than the best one by more than this; without it there always is one.
+    # Where some questions of the data have no answer, training chooses what gives the best F1 on its validation part
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.stride < 0:
+            raise UsageError(f"stride must be at least 0, not {self.stride}.")
+        for name in ("max_answer_tokens", "n_best"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.threshold is not None and math.isnan(self.threshold):
+            raise UsageError("threshold must be a number, as 0 is: the difference of two scores.")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,13 @@ class Piece:
     text: str  # text[start:end] of the input; white space before a piece belongs to it
     start: int
     end: int
+
+
+class SpannedIds(NamedTuple):
+    """The ids of a text with the characters that each covers, from and up to, white space at the edges left out."""
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
 
 
 class Tokenizer:
@@ -156,14 +163,19 @@ class Tokenizer:
         """The ids of each text; much faster than one call a text."""
         if isinstance(texts, str):
             raise UsageError(f"encode_batch takes a list of texts, got one text {texts[:40]!r}; use encode.")
-        texts = list(texts)
-        try:
-            encodings = self._backend.encode_batch_fast(texts, add_special_tokens=False)
-        except (TypeError, UnicodeEncodeError) as problem:
-            for number, text in enumerate(texts):
-                _require_text(text, f"text {number}")
-            raise UsageError(f"these texts cannot be encoded: {problem}") from problem
-        return [self._ordinary(encoding.ids) for encoding in encodings]
+        return [self._ordinary(encoding.ids) for encoding in self._encodings(texts, self._backend.encode_batch_fast)]
+
+    def encode_with_spans(self, texts: Sequence[str]) -> list[SpannedIds]:
+        """The ids of each text, and for each id the stretch of characters that it stands for."""
+        found = []
+        for text, encoding in zip(texts, self._encodings(texts, self._backend.encode_batch), strict=True):
+            spans = [
+                (i, *_without_edges(text, *span))
+                for original, span in zip(encoding.ids, encoding.offsets, strict=True)
+                for i in self._ordinary([original])
+            ]
+            found.append(SpannedIds([i for i, _, _ in spans], [(start, end) for _, start, end in spans]))
+        return found
 
     def pieces(self, text: str) -> list[Piece]:
         """One piece per id of `encode(text)`; their texts, joined, give `text` back.
@@ -398,6 +410,17 @@ class Tokenizer:
             _require_text(text, "text")
             raise UsageError(f"this text cannot be encoded: {problem}") from problem
 
+    def _encodings(
+        self, texts: Sequence[str], encode: Callable[..., Sequence[tokenizers.Encoding]]
+    ) -> Sequence[tokenizers.Encoding]:
+        texts = list(texts)
+        try:
+            return encode(texts, add_special_tokens=False)
+        except (TypeError, UnicodeEncodeError) as problem:
+            for number, text in enumerate(texts):
+                _require_text(text, f"text {number}")
+            raise UsageError(f"these texts cannot be encoded: {problem}") from problem
+
     def _ordinary(self, ids: list[int]) -> list[int]:
         """`ids` with control ids turned into the unknown one.
 
@@ -479,6 +502,15 @@ def _read_text(path: Path) -> str:
         raise FolderError(
             f"{path} is damaged: byte {problem.start} is not UTF-8. Restore it from where the model came."
         ) from problem
+
+
+def _without_edges(text: str, start: int, end: int) -> tuple[int, int]:
+    """A stretch of a text without the white space at its edges."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
 
 
 def _require_text(text: object, what: str) -> None:

@@ -135,12 +135,9 @@ def train_label_files(
     **how: Any,
 ) -> Run[Classifier]:
     """`train_labels` on the files of a list, of which there is one or none."""
-    for name, given in (("training", data), ("validation", validation)):
-        if given and len(given) > 1:
-            raise UsageError(f"{len(given)} {name} files were given; labels are read from one table.")
     files = LabelFiles(
-        data=data[0] if data else None,
-        validation=validation[0] if validation else None,
+        data=only_file(data, "training", "labels are read from one table"),
+        validation=only_file(validation, "validation", "labels are read from one table"),
         columns=columns or {},
         separator=separator,
         numbers=numbers,
@@ -195,7 +192,7 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
     sides = [_sides(reading.examples)]
     head = _head([gold for _, gold in sides[0]], several=files.separator is not None)
     remarks = [*reading.remarks, *skipped_rows(reading.bad)]
-    card = _card(reading, "training")
+    card = card_of(reading, "training")
     if head.answers != "number":
         require_two_labels(head.labels, files.data, len(reading.examples))
     if files.validation is not None:
@@ -203,7 +200,7 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
         checking = read_examples(task, dataclasses.replace(files, numbers=numbers), files.validation)
         checking = known_only(checking, files.validation, head, skip_bad_rows=files.skip_bad_rows)
         remarks += [*checking.remarks, *skipped_rows(checking.bad)]
-        return _data(sides[0], _sides(checking.examples), head, card + _card(checking, "validation"), tuple(remarks))
+        return _data(sides[0], _sides(checking.examples), head, card + card_of(checking, "validation"), tuple(remarks))
     kinds = [gold for _, gold in sides[0]] if head.answers != "number" else None
     train, held = split_validation(len(sides[0]), share=config.validation_share, kinds=kinds)
     remarks.append(f"validation: {len(held):,} examples held out of the training file (no --validation was given)")
@@ -268,7 +265,15 @@ def _data(
     return _Data(texts, ([gold for _, gold in train], [gold for _, gold in held]), head, card, remarks)
 
 
-def _card(reading: Reading[Any], role: str) -> tuple[CardData, ...]:
+def only_file(given: Sequence[Path] | None, role: str, why: str) -> Path | None:
+    """The one file of a list, or none; there must not be more."""
+    if given and len(given) > 1:
+        raise UsageError(f"{len(given)} {role} files were given; {why}.")
+    return given[0] if given else None
+
+
+def card_of(reading: Reading[Any], role: str) -> tuple[CardData, ...]:
+    """What a model card says about the files of a reading."""
     return tuple(
         CardData(name=Path(path).name, role=role, num_rows=len(reading.examples), sha256=checksum)
         for path, checksum in reading.checksums.items()

@@ -23,6 +23,7 @@ from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
 from regard.training.encoders import Request
+from regard.training.labelling import card_of, only_file
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
 
@@ -65,12 +66,9 @@ def train_tags(
 ) -> Run[Tagger]:
     """Train a tagger on a file of CoNLL columns or CoNLL-U, or on the built-in world's names."""
     options = options or RunOptions()
-    for name, given in (("training", data), ("validation", validation)):
-        if given and len(given) > 1:
-            raise UsageError(f"{len(given)} {name} files were given; tags are read from one.")
     files = TagFiles(
-        data=data[0] if data else None,
-        validation=validation[0] if validation else None,
+        data=only_file(data, "training", "tags are read from one"),
+        validation=only_file(validation, "validation", "tags are read from one"),
         tag_column=tag_column,
         repair_tags=repair_tags,
         skip_bad_rows=skip_bad_rows,
@@ -154,12 +152,12 @@ def _read(files: TagFiles, config: LabelConfig) -> _Data:
     head = _head(reading.examples)
     require_two_labels(head.labels, files.data, len(reading.examples))
     remarks = [*reading.remarks, *skipped_rows(reading.bad)]
-    card = _card(reading, "training")
+    card = card_of(reading, "training")
     if files.validation is not None:
         checking = files.read(files.validation)
         checking = _known_only(checking, files.validation, head, skip_bad_rows=files.skip_bad_rows)
         remarks += [*checking.remarks, *skipped_rows(checking.bad)]
-        return _Data(reading.examples, checking.examples, head, card + _card(checking, "validation"), tuple(remarks))
+        return _Data(reading.examples, checking.examples, head, card + card_of(checking, "validation"), tuple(remarks))
     train_part, held_part = split_validation(len(reading.examples), share=config.validation_share)
     remarks.append(
         f"validation: {len(held_part):,} sentences held out of the training file (no --validation was given)"
@@ -175,10 +173,3 @@ def _known_only(reading: Reading[Tagged], path: Path, head: HeadConfig, *, skip_
 def _head(sentences: Sequence[Tagged]) -> HeadConfig:
     labels = sorted({tag for one in sentences for tag in one.tags})
     return HeadConfig(kind="tokens", labels=tuple(labels))
-
-
-def _card(reading: Reading[Tagged], role: str) -> tuple[CardData, ...]:
-    return tuple(
-        CardData(name=Path(path).name, role=role, num_rows=len(reading.examples), sha256=checksum)
-        for path, checksum in reading.checksums.items()
-    )

@@ -1,0 +1,195 @@
+"""`regard train answer`, `regard answer` and `regard evaluate` on questions, as a person types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard as library
+from regard.data.squad import Question
+
+Run = Callable[..., Any]
+SHAPE = ["--size", "tiny", "--width", 32, "--heads", 2, "--head-width", 16, "--hidden", 48, "--layers", 2]
+QUICK = ["--max-tokens", 32, "--pieces", 200, "--batch-rows", 16, "--learning-rate", 0.01, "--dropout", 0]
+VERBS = ("sees", "likes", "knows", "leaves")
+NAMES = ("Anna", "Tom", "Paul", "Lea")
+PASSAGE = "Anna sees Tom. Paul likes Lea."
+
+
+def squad(path: Path, questions: list[Question]) -> Path:
+    """Questions as a SQuAD file, each with a paragraph of its own."""
+    paragraphs = [
+        {
+            "context": one.passage,
+            "qas": [
+                {
+                    "id": one.id,
+                    "question": one.question,
+                    "answers": [{"answer_start": start, "text": text} for start, text in one.answers],
+                    "is_impossible": one.impossible,
+                }
+            ],
+        }
+        for one in questions
+    ]
+    path.write_text(json.dumps({"version": "2", "data": [{"title": "t", "paragraphs": paragraphs}]}), encoding="utf-8")
+    return path
+
+
+def make(count: int, *, impossible: bool) -> list[Question]:
+    """Who does it: of two sentences, the one with the verb of the question tells."""
+    found = []
+    for number in range(count):
+        names = [NAMES[(number * step + number // 4) % 4] for step in (1, 3, 2, 5)]
+        verbs = (VERBS[number % 4], VERBS[(number + 1 + number // 4 % 3) % 4])
+        passage = f"{names[0]} {verbs[0]} {names[1]}. {names[2]} {verbs[1]} {names[3]}."
+        start = 0 if number % 2 else passage.index(".") + 2
+        asked = verbs[0] if number % 2 else verbs[1]
+        answer = passage[start:].split()[0]
+        if impossible and number % 5 == 0:
+            asked = next(verb for verb in VERBS if verb not in verbs)
+            found.append(Question(str(number), f"Who {asked}?", passage, (), impossible=True))
+        else:
+            found.append(Question(str(number), f"Who {asked}?", passage, ((start, answer),)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data of both versions and a model that answers."""
+    place = tmp_path_factory.mktemp("answers")
+    squad(place / "train.json", make(60, impossible=False))
+    squad(place / "v2.json", make(60, impossible=True))
+    said = regard("train", "answer", place / "train.json", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 25)
+    assert said.code == 0, said.err
+    assert "questions about 6 passages held out" in said.err
+    assert "F1 of the first sentence" in said.out
+    return place
+
+
+def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("answer", place / "model", "Who sees?", PASSAGE)
+    assert said.code == 0, said.err
+    answer = said.out.strip()
+    assert answer and answer in PASSAGE
+    assert regard("answer", place / "model", "Who sees?", stdin=PASSAGE.encode()).out == said.out
+    assert regard("answer", place / "model", stdin=f"Who sees?\t{PASSAGE}\n".encode()).out == said.out
+    (tmp_path / "passage.txt").write_text(PASSAGE, encoding="utf-8")
+    assert regard("answer", place / "model", "Who sees?", tmp_path / "passage.txt").out == said.out
+    (tmp_path / "rows.csv").write_text(f"question,passage\nWho sees?,{PASSAGE}\n", encoding="utf-8")
+    assert regard("answer", place / "model", tmp_path / "rows.csv").out == said.out
+    record = json.loads(regard("answer", place / "model", "Who sees?", PASSAGE, "--json", "--n-best", 3).out)
+    assert record["answer"] == PASSAGE[record["start"] : record["end"]] == answer
+    assert len(record["best"]) == 3
+    assert record["best"][0]["probability"] == record["probability"] >= record["best"][1]["probability"]
+    for suffix in (".jsonl", ".csv", ".json", ".txt"):
+        said = regard("answer", place / "model", place / "v2.json", "--out", tmp_path / f"a{suffix}")
+        assert said.code == 0, said.err
+    predictions = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert list(predictions) == [str(number) for number in range(60)]
+    lines = (tmp_path / "a.txt").read_text(encoding="utf-8").splitlines()
+    table = list(csv.DictReader((tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()))
+    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert lines == [row["answer"] for row in table] == [row["answer"] for row in records] == list(predictions.values())
+
+
+def test_silence_on_demand(regard: Run, place: Path) -> None:
+    asked = ["answer", place / "model", "Who sees?", PASSAGE]
+    assert regard(*asked, "--threshold=-1000000").out == "\n"
+    assert regard(*asked, "--threshold", 1000000).out == regard(*asked).out
+
+
+def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
+    said = regard("evaluate", place / "model", place / "train.json")
+    assert said.code == 0, said.err
+    assert said.out.startswith("exact match ")
+    scores = {
+        one["name"]: one["value"]
+        for one in json.loads(regard("evaluate", place / "model", place / "train.json", "--json").out)
+    }
+    assert scores["F1"] > scores["F1 of the first sentence"]
+    said = regard("evaluate", place / "model", place / "v2.json")
+    for name in ("F1, questions with an answer", "F1, questions without one", "best F1", "F1 of silence 20.00"):
+        assert name in said.out
+    (tmp_path / "test.tsv").write_text("Who?\tA cat.\n", encoding="utf-8")
+    said = regard("evaluate", place / "model", tmp_path / "test.tsv")
+    assert said.code == 1
+    assert "not valid JSON" in said.err
+
+
+def test_looking_at_both_texts(regard: Run, place: Path, tmp_path: Path, model: Path) -> None:
+    page = tmp_path / "look.html"
+    said = regard("look", place / "model", "Who sees?", PASSAGE, "--out", page)
+    assert said.code == 0, said.err
+    assert "encoder.1.self" in page.read_text(encoding="utf-8")
+    numbers = json.loads(regard("look", place / "model", "Who sees?", PASSAGE, "--json").out)
+    assert numbers["second"] == PASSAGE
+    assert numbers["attention"][0]["rows"].count("[SEP]") == 2
+    assert "give two texts" in regard("look", place / "model", PASSAGE, "--json").err
+    assert "one text at a time" in regard("look", model, "one", "two", "--json").err
+    with pytest.raises(library.api.UsageError, match="one text at a time"):
+        library.look(library.load(model), ("one", "two"))
+
+
+def test_no_answers_are_learned_and_the_encoder_goes_on(regard: Run, place: Path, tmp_path: Path) -> None:
+    flags = ["--from", place / "model", "--epochs", 2, "--stride", 4, "--validation", place / "v2.json"]
+    said = regard("train", "answer", place / "v2.json", "--out", tmp_path / "m", *flags, "--max-tokens", 16)
+    assert said.code == 0, said.err
+    assert "more windows, none is cut" in said.err
+    assert "threshold:" in said.out
+    found = library.load(tmp_path / "m")
+    assert repr(found).startswith("Answerer(")
+    assert found.config.threshold is not None
+    assert (found.config.stride, found.max_tokens) == (4, 16)
+
+
+def test_mistakes(regard: Run, place: Path, tmp_path: Path) -> None:
+    model = place / "model"
+    train = ["train", "answer", place / "train.json", "--out", tmp_path / "m"]
+    wrong = squad(
+        tmp_path / "wrong.json", [Question("a", "Who?", "A cat.", ((0, "A dog"),)), *make(3, impossible=False)]
+    )
+    (tmp_path / "list.json").write_text("[1, 2]", encoding="utf-8")
+    mistakes: list[tuple[list[Any], int, str]] = [
+        ([*train, "--stride", 384], 2, "--stride 384 must be less than --max-tokens 384"),
+        ([*train, "--max-tokens", 3], 2, "max_tokens must be at least 4"),
+        ([*train, "--stride", "-1"], 2, "stride must be at least 0"),
+        ([*train, "--max-answer-tokens", 0], 2, "max_answer_tokens must be at least 1"),
+        ([*train, "--class-weights", "balanced"], 2, "--class-weights"),
+        (["train", "answer", wrong, "--out", tmp_path / "m"], 1, "the answer 'A dog' is not in the passage"),
+        (["train", "answer", tmp_path / "list.json", "--out", tmp_path / "m"], 1, "a SQuAD file is an object"),
+        (["train", "answer", tmp_path / "no.json", "--out", tmp_path / "m"], 2, "does not exist"),
+        (["train", "answer", wrong, wrong, "--out", tmp_path / "m"], 2, "questions are read from one"),
+        (["train", "answer", "--validation", wrong, "--out", tmp_path / "m"], 2, "needs a training file"),
+        (["answer", model, "Who?", " "], 2, "the passage is empty"),
+        (["answer", model, "", PASSAGE], 2, "the question is empty"),
+        (["answer", model, "Who?", "a", "b"], 2, "3 texts were given"),
+        (["answer", model, "no.json"], 2, "there is no file no.json"),
+        (["answer", model, "Who?", PASSAGE, "--out", tmp_path / "a.pdf"], 2, "must end in"),
+        (["answer", model, "Who?", PASSAGE, "--n-best", 0], 2, "n_best must be at least 1"),
+        (["answer", tmp_path / "list.json", "Who?", PASSAGE], 2, "is a file"),
+        (["tag", model, "Who?"], 2, "holds an answerer"),
+    ]
+    for arguments, code, message in mistakes:
+        said = regard(*arguments)
+        assert (said.code, said.out) == (code, ""), (arguments, said)
+        assert message in said.err, (arguments, said)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_passage_of_a_hundred_thousand_words(regard: Run, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("Anna sees Tom. " * 33_334, encoding="utf-8")
+    said = regard("answer", place / "model", "Who sees? " * 50, tmp_path / "long.txt")
+    assert said.code == 0, said.err
+    assert said.out.strip()
+
+
+def test_without_a_file_the_world_is_used(regard: Run, tmp_path: Path) -> None:
+    said = regard("train", "answer", "--out", tmp_path / "m", *SHAPE, "--max-tokens", 48, "--steps", 2)
+    assert said.code == 0, said.err
+    assert "data: the built-in world's passages (no file was given)" in said.err

@@ -1,0 +1,74 @@
+"""Questions without answers: tables, JSON lines, SQuAD files and streams, and every row that cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.data.asked import read_asked, read_piped
+from regard.data.squad import Question
+from regard.errors import DataError
+
+WHO = Question("1", "Who sleeps?", "The cat sleeps.", ())
+SQUAD = {"data": [{"paragraphs": [{"context": "The cat sleeps.", "qas": [{"id": 7, "question": "Who sleeps?"}]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "id_"),
+    [
+        ("a.tsv", "Who sleeps?\tThe cat sleeps.\n", "1"),
+        ("a.txt", "Question\tContext\nWho sleeps?\tThe cat sleeps.\n", "2"),
+        ("a.csv", 'context,id,question\n"The cat sleeps.",x,Who sleeps?\n', "x"),
+        ("a.jsonl", '{"question": "Who sleeps?", "passage": "The cat sleeps.", "id": 5}\n', "5"),
+        ("a.jsonl", '{"Query": "Who sleeps?", "text": "The cat sleeps."}\n', "1"),
+        ("a.json", json.dumps(SQUAD), "7"),
+    ],
+)
+def test_all_forms_say_the_same(name: str, text: str, id_: str, tmp_path: Path) -> None:
+    wanted = [Question(id_, WHO.question, WHO.passage, ())]
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    assert read_asked(tmp_path / name).examples == wanted
+    assert read_asked(tmp_path / f"{name}.gz").examples == wanted
+    if not name.endswith(".csv"):
+        assert read_piped(text.encode()).examples == wanted
+
+
+def test_quotes_commas_and_line_breaks_in_cells(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('question,passage\n"Who, then?","A ""cat""\nsleeps."\n', encoding="utf-8")
+    assert read_asked(path).examples == [Question("2", "Who, then?", 'A "cat"\nsleeps.', ())]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.tsv", "Who?\tA cat.\nWho?\n", "a.tsv:2: 1 column, 2 needed"),
+        ("a.tsv", "Who?\tA cat.\nWho?\tA\tcat.\n", "a.tsv:2: 3 columns"),
+        ("a.tsv", "Who?\tA cat.\n \tA cat.\n", "a.tsv:2: the question is empty"),
+        ("a.tsv", "question\tpassage\nWho?\t \nWho?\tA cat.\n", "the passage is empty|1 column"),
+        ("a.tsv", "id\tquestion\tpassage\n1\tWho?\tA cat.\n1\tWhat?\tA dog.\n", "a.tsv:3: its id '1' was there before"),
+        ("a.jsonl", '{"question": "Who?"}\n', "no key 'passage'; its keys are: question"),
+        ("a.jsonl", '{"question": "Who?", "passage": 3}\n', "'passage' is a number, not a text"),
+        ("a.jsonl", '{"question": "Who?"\n', "a.jsonl:1: not valid JSON"),
+        ("a.csv", "question,passage,question\na,b,c\n", "2 columns are called 'question'"),
+        ("a.csv", "who,what,where\na,b,c\n", r"which of its columns \(who, what, where\)"),
+        ("a.csv", "", "no questions found"),
+        ("a.json", "[]", "is a list; a SQuAD file is an object"),
+        ("a.json", '{"data": [{"paragraphs": [{"context": "A cat.", "qas": [{"id": 1}]}]}]}', "question '1' is empty"),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_used(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_asked(tmp_path / name)
+
+
+def test_bad_rows_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes(b"Who?\tA cat.\nWho\xff?\tA cat.\nWhat?\tA dog.\n")
+    reading = read_asked(tmp_path / "a.tsv", skip_bad_rows=True)
+    assert [one.question for one in reading.examples] == ["Who?", "What?"]
+    assert "not valid UTF-8" in reading.bad[0].reason
