@@ -1,10 +1,10 @@
 """The README cannot drift: what it tells a reader to type is typed here.
 
 Run: every `regard` command of the fenced blocks and of the table of commands, and every Python block, in the order of
-the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, reviews.csv, book.txt, more.txt,
-file.txt, texts.txt and texts, trained models in runs, and somebody's model in folder. Two things are changed, and only
-these: a training gets two steps of a tiny model instead of minutes, and the translator that is already there was
-trained with `--recipe paper`, as `export` needs.
+the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, reviews.csv, squad.json, book.txt,
+more.txt, file.txt, texts.txt and texts, trained models in runs, and somebody's model in folder. Two things are changed,
+and only these: a training gets two steps of a tiny model instead of minutes, and the translator that is already there
+was trained with `--recipe paper`, as `export` needs.
 
 Not run: the `make` commands and `regard demo` (a run of the demo is in tests/cli; that the targets exist is checked
 here), and `source`, which belongs to the reader's shell.
@@ -12,6 +12,7 @@ here), and `source`, which belongs to the reader's shell.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -33,6 +34,10 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 SMALL = {"size": "tiny", "width": 16, "heads": 2, "head_width": 8, "hidden": 16, "pieces": 400, "steps": 2}
 OPINIONS = (("fine", "good"), ("dull", "bad"))
+WHO = {"question": "Who sleeps?", "answers": [{"text": "cat", "answer_start": 4}]}
+SQUAD = {
+    "data": [{"paragraphs": [{"context": f"The cat sleeps, {n}.", "qas": [{**WHO, "id": n}]} for n in range(20)]}],
+}
 NOT_RUN = ("make ", "source ")
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -83,6 +88,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     begun = ["--from", str(place / "runs" / "bert"), "--steps", "2"]
     reviews = ["train", "classify", str(place / "reviews.csv"), "--out", str(place / "runs" / "reviews")]
     assert main([*reviews, *begun]) == 0
+    (place / "squad.json").write_text(json.dumps(SQUAD), encoding="utf-8")
+    answers = ["train", "answer", str(place / "squad.json"), "--out", str(place / "runs" / "answers")]
+    assert main([*answers, *begun]) == 0
     for task, name in (("pair", "twos"), ("tag", "names")):  # on the built-in world
         assert main(["train", task, "--out", str(place / "runs" / name), *begun]) == 0
     return place

@@ -137,8 +137,8 @@ def test_m151_the_same_hidden_states_and_logits(theirs: Any, folder: Path) -> No
             assert_near(found, expected)
 
 
-def test_m158_answers_and_their_loss_are_theirs(tmp_path: Path) -> None:
-    """Windows as their tokenizer cuts them, and the loss and the answers of their weights."""
+def test_m158_windows_and_their_loss_are_theirs(tmp_path: Path) -> None:
+    """Windows as their tokenizer cuts them, and the loss of their model in each."""
     theirs = make("spans")
     model = load_answerer(save(theirs, tmp_path / "theirs"))
     model.max_tokens = 24
