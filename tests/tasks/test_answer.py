@@ -77,10 +77,10 @@ def test_m158_windows_cover_the_passage(
         assert len(ids) <= longest
         assert [ids[0], ids[place - 1], ids[-1]] == [1, 2, 2]
         assert ids[1 : place - 1] == question[: place - 2]
-        assert ids[place:-1] == passage[window.first : window.first + window.count]
-        covered |= set(range(window.first, window.first + window.count))
+        assert ids[place:-1] == passage[window.first : window.first + window.tokens]
+        covered |= set(range(window.first, window.first + window.tokens))
         if number:
-            assert cut[number - 1].first + cut[number - 1].count - window.first == shared
+            assert cut[number - 1].first + cut[number - 1].tokens - window.first == shared
     assert covered == set(range(tokens))
     assert cut[0].row.first - 2 == min(asked, (longest - 3) // 2), "a question takes half of the room at most"
     if tokens:
@@ -88,7 +88,7 @@ def test_m158_windows_cover_the_passage(
         last = data.draw(st.integers(first, min(tokens - 1, first + 2 * room)))
         found = [(window, *target(window, (first, last))) for window in cut]
         for window, begin, end in found:
-            held = window.first <= first and last < window.first + window.count
+            held = window.first <= first and last < window.first + window.tokens
             assert (begin > 0) == held
             if held:
                 assert window.row.ids[begin : end + 1] == passage[first : last + 1]
@@ -128,7 +128,7 @@ def test_m159_the_best_span_is_that_of_a_double_loop(
     reading = Reading(Passage("", list(range(tokens)), begins, begins + shown), cut)
     wanted: dict[tuple[int, int], float] = {}
     for window, output in zip(cut, outputs, strict=True):
-        for i, j in itertools.product(range(window.count), repeat=2):
+        for i, j in itertools.product(range(window.tokens), repeat=2):
             first, last = window.first + i, window.first + j
             if i <= j < i + most and shown[first] and shown[last]:
                 value = float(output[window.row.first + i, 0] + output[window.row.first + j, 1])

@@ -373,3 +373,17 @@ def test_repr_is_short_and_other_things_are_not_equal(trained: dict[str, Tokeniz
     assert repr(trained["byte-bpe"]) == f"Tokenizer(kind='byte-bpe', vocab_size={trained['byte-bpe'].vocab_size})"
     assert trained["bpe"] != trained["char"]
     assert trained["bpe"] != "bpe"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "wordpiece", "word", "char"])
+def test_ids_with_the_characters_they_stand_for(kind: str, trained: dict[str, Tokenizer]) -> None:
+    tokenizer = trained[kind]
+    texts = ["Hello  world!\n", "  </s> Hello", "", "é Hello"]
+    for text, (ids, spans) in zip(texts, tokenizer.encode_with_spans(texts), strict=True):
+        assert ids == tokenizer.encode(text)
+        assert len(spans) == len(ids)
+        assert all(text[start:end] == text[start:end].strip() for start, end in spans)
+        covered = {place for start, end in spans for place in range(start, end)}
+        assert {place for place, character in enumerate(text) if not character.isspace()} <= covered
+    with pytest.raises(UsageError, match="text 1 has half of a character"):
+        tokenizer.encode_with_spans(["a", "\ud800"])

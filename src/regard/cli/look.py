@@ -37,7 +37,7 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     text: tyro.conf.Positional[str]  # the sentence to translate, or the text to read
-    second: tyro.conf.Positional[str | None] = None  # the other text of a pair, or the passage of a question
+    second: tyro.conf.Positional[str] = ""  # the other text of a pair, or the passage of a question
     out: Path = Path("look.html")  # the page (.html), or a still picture (.svg, .png)
     target: str | None = None  # look at this translation instead of the model's own
     # draw how one attention is computed, in five steps; alone: of the encoder's first, or say which: decoder.0.cross
@@ -59,7 +59,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.translate import Translator
 
     model = load(asked.model)
-    if asked.second is not None and not isinstance(model, Answerer | Classifier):
+    if asked.second and not isinstance(model, Answerer | Classifier):
         raise UsageError("this model reads one text at a time: put it in quotes, and give no second one.")
     if not isinstance(model, Translator) and (asked.target is not None or asked.steps is not None):
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
@@ -79,7 +79,7 @@ def main(verb: str, arguments: list[str]) -> int:
 
 def _check(asked: Arguments) -> None:
     """What is wrong with a command whatever the model is, said before anything is loaded."""
-    if not asked.text.strip() or (asked.second is not None and not asked.second.strip()):
+    if not asked.text.strip():
         raise UsageError("there is no text to look at: give a sentence.")
     if not asked.json:
         check_free(asked.out, force=asked.force)
@@ -93,7 +93,7 @@ def _check(asked: Arguments) -> None:
 
 
 def _texts(asked: Arguments) -> str | tuple[str, str]:
-    return asked.text if asked.second is None else (asked.text, asked.second)
+    return (asked.text, asked.second) if asked.second else asked.text
 
 
 def _target(translator: Translator, asked: Arguments) -> str | Translation | None:
@@ -143,7 +143,7 @@ def _numbers(
     from regard.views.traces import trace_maps
 
     if isinstance(model, Answerer | Classifier):
-        second = {} if asked.second is None else {"second": asked.second}
+        second = {"second": asked.second} if asked.second else {}
         return {"text": asked.text, **second, "attention": _weights(trace_maps(model.trace(_texts(asked))))}
     if not isinstance(model, Translator):
         return {"text": asked.text, "attention": _weights(trace_maps(model.trace(asked.text)))}

@@ -87,7 +87,7 @@ class Window(NamedTuple):
     first: int  # the number of its first token among those of the passage
 
     @property
-    def count(self) -> int:
+    def tokens(self) -> int:
         """How many tokens of the passage it holds."""
         return len(self.row.ids) - self.row.first - 1
 
@@ -153,8 +153,8 @@ def span_scores(reading: Reading, outputs: Sequence[Floats], longest: int) -> Fl
     scores = np.full((tokens, longest), -np.inf, dtype=np.float32)
     unseen = np.where(reading.passage.shown, 0, -np.inf).astype(np.float32)
     for window, output in zip(reading.windows, outputs, strict=True):
-        place, first, beyond = window.row.first, window.first, window.first + window.count
-        begins, ends = (output[place : place + window.count] + unseen[first:beyond, None]).T
+        place, first, beyond = window.row.first, window.first, window.first + window.tokens
+        begins, ends = (output[place : place + window.tokens] + unseen[first:beyond, None]).T
         ends = np.concatenate([ends, np.full(longest - 1, -np.inf, dtype=np.float32)])
         # Row i holds the scores of ending at token i, i + 1, …: one view of `ends`, moved on by one from row to row.
         spans = begins[:, None] + np.lib.stride_tricks.sliding_window_view(ends, longest)
@@ -505,7 +505,7 @@ class AnswerTask(RowTask):
 
 def target(window: Window, answer: tuple[int, int] | None) -> tuple[int, int]:
     """Where an answer, given as tokens of the passage, begins and ends in a window; [CLS] if it is not all there."""
-    if answer is None or answer[0] < window.first or answer[1] >= window.first + window.count:
+    if answer is None or answer[0] < window.first or answer[1] >= window.first + window.tokens:
         return 0, 0
     moved = window.row.first - window.first
     return answer[0] + moved, answer[1] + moved

@@ -169,12 +169,12 @@ class Tokenizer:
         """The ids of each text, and for each id the stretch of characters that it stands for."""
         found = []
         for text, encoding in zip(texts, self._encodings(texts, self._backend.encode_batch), strict=True):
-            spans = [
-                (i, *_without_edges(text, *span))
+            pairs = [
+                (i, _without_edges(text, *span))
                 for original, span in zip(encoding.ids, encoding.offsets, strict=True)
-                for i in self._ordinary([original])
+                for i in ((original,) if original not in self._control_ids else self._ordinary([original]))
             ]
-            found.append(SpannedIds([i for i, _, _ in spans], [(start, end) for _, start, end in spans]))
+            found.append(SpannedIds([i for i, _ in pairs], [span for _, span in pairs]))
         return found
 
     def pieces(self, text: str) -> list[Piece]:
