@@ -154,7 +154,7 @@ def test_m158_windows_and_their_loss_are_theirs(tmp_path: Path) -> None:
     )  # fmt: skip
     fast._tokenizer.post_processor = BertProcessing(("[SEP]", TOKENIZER.end_id), ("[CLS]", TOKENIZER.start_id))
     cut = fast("what is it", TEXT, truncation="only_second", max_length=24, stride=7, return_overflowing_tokens=True,
-               return_offsets_mapping=True)  # fmt: skip
+               return_offsets_mapping=True, return_token_type_ids=True)  # fmt: skip
     assert [row.ids for row in task.train] == cut["input_ids"]
     assert len(task.train) > 2
     for number, (ids, kinds) in enumerate(zip(cut["input_ids"], cut["token_type_ids"], strict=True)):
