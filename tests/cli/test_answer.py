@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -198,3 +199,23 @@ def test_without_a_file_the_world_is_used(regard: Run, tmp_path: Path, monkeypat
     said = regard("train", "answer", "--out", tmp_path / "m", *SHAPE, "--max-tokens", 48, "--steps", 2)
     assert said.code == 0, said.err
     assert "data: the built-in world's passages (no file was given)" in said.err
+
+
+def test_m160_a_page_shows_the_answer_in_its_passage(regard: Run, place: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    said = regard("answer", place / "model", "Who sees?", PASSAGE, "--out", page, "--threshold", 1000)
+    assert said.code == 0, said.err
+    data = json.loads(
+        re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text("utf-8"))[0]
+    )
+    model = library.load(place / "model")
+    answer = model("Who sees?", PASSAGE, threshold=1000)  # type: ignore[operator,call-overload]
+    start, end, probability = data["candidates"][0]
+    assert (PASSAGE[start:end], round(answer.probability, 5)) == (answer.text, probability)
+    assert "".join(PASSAGE[a:b] for a, b, *_ in data["marks"]) == PASSAGE.replace(" ", "")
+    for side in (2, 3):  # with silence, beginnings and ends are shares of a whole
+        assert 0 < sum(mark[side] for mark in data["marks"]) <= 1.001
+    begins = max(data["marks"], key=lambda mark: mark[2])
+    assert begins[0] <= max(one.start for one in answer.best)
+    said = regard("answer", place / "model", place / "train.json", "--out", tmp_path / "all.html")
+    assert said.code == 2 and "shows one question" in said.err

@@ -168,7 +168,6 @@ def test_every_kind_gives_its_share_to_validation(kinds: list[str], share: float
         assert abs([kinds[index] for index in validation].count(kind) - due) < 1
 
 
-
 def test_batches_of_so_many_rows() -> None:
     lengths = [(7 * place) % 31 + 1 for place in range(101)]
     batches = row_batches(lengths, rows=8, seed=0, epoch=0, pool_batches=5)

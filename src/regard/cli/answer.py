@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,10 @@ from regard.tasks.settings import SpanConfig
 
 if TYPE_CHECKING:
     from regard.data.files import Reading
-    from regard.tasks.answer import Answer
+    from regard.tasks.answer import Answer, Answerer
 
 SUFFIXES = (".jsonl", ".csv", ".json", ".txt")
+PICTURES = (".html", ".svg", ".png")  # of one question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,8 @@ class Arguments:
     model: tyro.conf.Positional[Path]  # a model folder
     # a question and a passage, or a file of both; - or nothing reads stdin
     texts: tyro.conf.Positional[tuple[str, ...]] = ()
-    # write lines of JSON (.jsonl), a table (.csv), SQuAD's predictions by id (.json) or answers alone (.txt)
+    # write lines of JSON (.jsonl), a table (.csv), SQuAD's predictions by id (.json) or answers alone (.txt); or show
+    # one answer in its passage (.html, .svg, .png), with where the model sees it begin and end
     out: Path | None = None
     skip_bad_rows: bool = False  # leave out questions that cannot be used, and list them
     force: bool = False  # replace a file that is already there
@@ -55,8 +57,9 @@ def main(verb: str, arguments: list[str]) -> int:
     asked: Any = parse(Arguments, arguments, program="regard answer", owners=owners)
     check_folder(asked.model)
     if asked.out is not None:
-        if asked.out.suffix not in SUFFIXES:
-            raise UsageError(f"--out {asked.out} must end in {' or '.join(SUFFIXES)}, which says what is written.")
+        if asked.out.suffix not in SUFFIXES + PICTURES:
+            endings = " or ".join(SUFFIXES + PICTURES)
+            raise UsageError(f"--out {asked.out} must end in {endings}, which says what is written.")
         check_free(asked.out, force=asked.force)
     given = {name: getattr(asked, name) for name in ("stride", "max_answer_tokens", "n_best", "threshold")}
     settings = {name: value for name, value in given.items() if value is not None}
@@ -64,12 +67,24 @@ def main(verb: str, arguments: list[str]) -> int:
     questions = _questions(asked.texts, skip_bad_rows=asked.skip_bad_rows)
     from regard.tasks.folders import load_answerer
 
-    found = load_answerer(asked.model)([(one.question, one.passage) for one in questions], **settings)
+    model = load_answerer(asked.model)
+    if asked.out is not None and asked.out.suffix in PICTURES:
+        return _show(model, questions, asked.out, settings)
+    found = model([(one.question, one.passage) for one in questions], **settings)
     if asked.out is None:
         sys.stdout.write(_lines(questions, found, ".jsonl" if asked.json else ".txt"))
     else:
         write_file(asked.out, _lines(questions, found, asked.out.suffix))
         answer(str(asked.out))
+    return 0
+
+
+def _show(model: Answerer, questions: Sequence[Question], out: Path, settings: Mapping[str, Any]) -> int:
+    if len(questions) != 1:
+        raise UsageError(f"--out {out} shows one question in its passage, and {len(questions):,} were given.")
+    from regard.inspection.spans import answer_view
+
+    answer(str(answer_view(model, questions[0].question, questions[0].passage, **settings).save(out)))
     return 0
 
 

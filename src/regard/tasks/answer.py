@@ -236,12 +236,16 @@ class Answerer(WithEncoder):
 
     def _answers(self, asked: Sequence[Asked], config: SpanConfig) -> list[Answer]:
         readings = self.readings(asked, stride=config.stride)
-        rows = [window.row for reading in readings for window in reading.windows]
-        outputs = iter(read_rows(self.model, rows, self.tokenizer.pad_id))
         return [
-            self._answer(question, reading, [next(outputs).numpy() for _ in reading.windows], config)
-            for (question, _), reading in zip(asked, readings, strict=True)
+            self._answer(question, reading, outputs, config)
+            for (question, _), reading, outputs in zip(asked, readings, self.outputs(readings), strict=True)
         ]
+
+    def outputs(self, readings: Sequence[Reading]) -> list[list[Floats]]:
+        """What the model says to the windows of each reading: (T, 2), beginnings and ends."""
+        rows = [window.row for reading in readings for window in reading.windows]
+        found = iter(read_rows(self.model, rows, self.tokenizer.pad_id))
+        return [[next(found).numpy() for _ in reading.windows] for reading in readings]
 
     def readings(self, asked: Sequence[Asked], *, stride: int) -> list[Reading]:
         """Questions with the windows in which their passages are read. A passage that comes again is cut once."""

@@ -135,5 +135,5 @@ def labelling_recipe(*, begins: bool, lora: bool) -> Recipe:
             dropout_epochs=0,
             averaging="none",
             batch_tokens=2048,
-        )
+        ),
     )

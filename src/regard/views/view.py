@@ -29,7 +29,15 @@ BROWSER_PLACES = (
 )
 FORMATS = (".html", ".svg", ".png")
 
-_NOTEBOOK_HEIGHT = {"attention": 760, "causal": 700, "ranks": 760, "report": 900, "steps": 900, "tokens": 420}
+_NOTEBOOK_HEIGHT = {
+    "attention": 760,
+    "causal": 700,
+    "ranks": 760,
+    "report": 900,
+    "spans": 620,
+    "steps": 900,
+    "tokens": 420,
+}
 _PNG_SCALE = 2  # two pixels of the file for one of the drawing: sharp on dense screens and in print
 _PNG_SECONDS = 60
 
