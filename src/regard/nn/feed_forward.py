@@ -30,7 +30,7 @@ class _SquaredReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (kept,) = ctx.saved_tensors
+        kept: Tensor = ctx.saved_tensors[0]
         return (grad * kept).mul_(2)
 
 

@@ -44,7 +44,7 @@ class _ToRMSOne(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, epsilon: float) -> Tensor:
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         inverse = length.square_().mul_(1 / x.shape[-1]).add_(epsilon).rsqrt_()
         out = x * inverse
         ctx.save_for_backward(out, inverse)
