@@ -71,7 +71,9 @@ class EmbedConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelConfig:
-    epochs: float = 3.0  # how often all examples are seen, where neither --steps nor --minutes says how long
+    # how often all examples are seen, where neither --steps nor --minutes says how long: 3 if not set, but a new model
+    # needs more of few examples: as many as make 300 steps, 40 at most
+    epochs: float | None = None
     batch_rows: int = 32  # examples of a batch, of like length
     max_tokens: int = 128  # how many tokens of an example are read; of two texts the longer one is cut first
     pieces: int = 8000  # how many pieces the vocabulary of a new model learns at most
@@ -88,7 +90,7 @@ class LabelConfig:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}.")
         if self.max_tokens < 4:
             raise UsageError(f"max_tokens must be at least 4, for [CLS], [SEP] and some text, not {self.max_tokens}.")
-        if not self.epochs > 0:
+        if self.epochs is not None and not self.epochs > 0:
             raise UsageError(f"epochs must be more than 0, not {self.epochs}.")
         if not 0 < self.layer_decay <= 1:
             raise UsageError(f"layer_decay must be above 0 and at most 1, not {self.layer_decay}.")

@@ -36,6 +36,9 @@ SIZES = tuple(PRESETS)
 USUAL_SIZE = "tiny"
 SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
 NOT_FOR_LABELS = ("label_smoothing", "batch_tokens")  # batches are counted in examples
+USUAL_EPOCHS = 3  # of weights that know something already, and of many examples
+FEWEST_STEPS = 300  # that a new model needs before it has learned anything from few examples
+MOST_EPOCHS = 40  # beyond which it only learns them by heart
 FREE = ("dropout", "attention_dropout", "head_dropout")  # what may be other than in the folder that is begun with
 
 
@@ -82,13 +85,13 @@ class Request:
 
     def budget(self, examples: int, out: Path, *, resume: bool) -> Budget:
         """So many epochs, where neither steps nor minutes were asked for; a tenth of the steps warms up."""
-        config = self.config
-        an_epoch = math.ceil(examples / config.batch_rows)
-        given = {"validations": max(1, math.ceil(config.epochs)), **self.training}
+        an_epoch = math.ceil(examples / self.config.batch_rows)
+        epochs = self.config.epochs or (USUAL_EPOCHS if self.from_ else usual_epochs(an_epoch))
+        given = {"validations": max(1, math.ceil(epochs)), **self.training}
         remark = ""
         if given.get("steps") is None and given.get("minutes") is None:
-            given["steps"] = max(1, round(config.epochs * an_epoch))
-            remark = f"budget: {given['steps']:,} steps, {config.epochs:g} epochs of {an_epoch:,} (--epochs)"
+            given["steps"] = max(1, round(epochs * an_epoch))
+            remark = f"budget: {given['steps']:,} steps, {epochs:g} epochs of {an_epoch:,} (--epochs)"
         if "warmup_steps" not in given:
             given["warmup_steps"] = max(1, (given.get("steps") or 3 * an_epoch) // 10)
         settled = Budget.settle(given, out, resume=resume)
@@ -134,6 +137,11 @@ class Request:
         known = {key: tensor for key, tensor in own_tensors(embedder.bert).items() if key in fresh}
         load_into(model.bert, {**fresh, **known})
         return model, embedder.tokenizer
+
+
+def usual_epochs(steps: int) -> int:
+    """How often a new model sees its examples, if that takes so many steps each time."""
+    return max(USUAL_EPOCHS, min(MOST_EPOCHS, math.ceil(FEWEST_STEPS / steps)))
 
 
 @dataclass(frozen=True)
