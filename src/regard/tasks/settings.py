@@ -73,7 +73,9 @@ class EmbedConfig:
 class LabelConfig:
     epochs: float = 3.0  # how often all examples are seen, where neither --steps nor --minutes says how long
     batch_rows: int = 32  # examples of a batch, of like length
-    max_tokens: int = 128  # how many tokens of an example are read; of two texts the longer one is cut first
+    # how many tokens of an example are read at once; of two texts the longer one is cut first, while the words of a
+    # sentence and the passage of a question go on in further windows
+    max_tokens: int = 128
     pieces: int = 8000  # how many pieces the vocabulary of a new model learns at most
     # which parts of a model that was begun with stay as they are: nothing, embeddings, all but the head, or a number:
     # the embeddings and so many layers from below
