@@ -102,6 +102,13 @@ def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> No
     assert lines == [row["answer"] for row in table] == [row["answer"] for row in records] == list(predictions.values())
 
 
+def test_the_help_explains_every_flag(regard: Run) -> None:
+    said = regard("train", "answer", "--help").out
+    assert "the folder to write (required)" in said, "flags that all encoders have"
+    assert "(usually 384)" in said
+    assert "--class-weights" not in said
+
+
 def test_silence_on_demand(regard: Run, place: Path) -> None:
     asked = ["answer", place / "model", "Who sees?", PASSAGE]
     assert regard(*asked, "--threshold=-1000000").out == "\n"

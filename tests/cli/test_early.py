@@ -83,6 +83,13 @@ def test_mistakes_in_a_training(pairs: str, tmp_path: Path) -> None:
         (["train", "fill", pairs, "--out", out, "--window", "3"], 2, "window must be at least 8"),
         (["train", "fill", pairs, "--out", out, "--validation-share", "2"], 2, "must lie between 0 and 1"),
         (["train", "fill", "--out", out, "--validation", pairs], 2, "needs training files beside it"),
+        (["train", "answer", str(tmp_path / "absent.json"), "--out", out], 2, "does not exist"),
+        (["train", "answer", pairs, "--out", out], 1, "not valid JSON"),
+        (
+            ["train", "answer", "--out", out, "--max-tokens", "64", "--stride", "64"],
+            2,
+            "must be less than --max-tokens",
+        ),
     ]
     for (arguments, code, message), said in zip(
         mistakes, without_torch(*(arguments for arguments, _, _ in mistakes)), strict=True
@@ -100,6 +107,7 @@ FOLDER_VERBS = [
     ["generate", "one"],
     ["suggest", "one"],
     ["fill", "one [MASK]"],
+    ["answer", "one?", "one two"],
     ["score", "book.txt"],
     ["export", "--out", "x"],
     ["import", "--out", "x"],

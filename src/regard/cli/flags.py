@@ -110,7 +110,12 @@ def _metavar(kind: Any) -> str | None:
 
 @functools.cache
 def field_comments(owner: type) -> dict[str, str]:
-    """The comment at the end of each field's line, or the lines of comment right above it."""
+    """The comment at the end of each field's line, or the lines of comment right above it; inherited fields', too."""
+    parts = [part for part in reversed(owner.__mro__) if dataclasses.is_dataclass(part)]
+    return {name: comment for part in parts for name, comment in _own_comments(part).items()}
+
+
+def _own_comments(owner: type) -> dict[str, str]:
     comments: dict[str, str] = {}
     line: list[tokenize.TokenInfo] = []
     above: list[str] = []

@@ -284,19 +284,17 @@ class Answerer(WithEncoder):
             start, end = int(passage.begins[first]), int(passage.ends[last])
             best.append(Span(passage.text[start:end], start, end, score, math.exp(score - whole)))
         no_answer = silence - best[0].score
-        if config.threshold is not None and no_answer > config.threshold:
-            chance = math.exp(silence - whole)
-            return Answer(question, passage.text, "", 0, 0, chance, no_answer, tuple(best))
-        chosen = best[0]
+        silent = config.threshold is not None and no_answer > config.threshold
+        chosen = Span("", 0, 0, silence, math.exp(silence - whole)) if silent else best[0]
         return Answer(
-            question,
-            passage.text,
-            chosen.text,
-            chosen.start,
-            chosen.end,
-            chosen.probability,
-            no_answer,
-            tuple(best),
+            question=question,
+            passage=passage.text,
+            text=chosen.text,
+            start=chosen.start,
+            end=chosen.end,
+            probability=chosen.probability,
+            no_answer=no_answer,
+            best=tuple(best),
         )
 
     def trace(self, text: str | Asked, *, grad: bool = False) -> Trace:

@@ -75,7 +75,9 @@ class LabelConfig:
     # needs more of few examples: as many as make 300 steps, 40 at most
     epochs: float | None = None
     batch_rows: int = 32  # examples of a batch, of like length
-    max_tokens: int = 128  # how many tokens of an example are read; of two texts the longer one is cut first
+    # how many tokens of an example are read at once; of two texts the longer one is cut first, while the words of a
+    # sentence and the passage of a question go on in further windows
+    max_tokens: int = 128
     pieces: int = 8000  # how many pieces the vocabulary of a new model learns at most
     # which parts of a model that was begun with stay as they are: nothing, embeddings, all but the head, or a number:
     # the embeddings and so many layers from below
