@@ -2,9 +2,9 @@
 
     python benchmarks/bench_corpus.py [--megabytes 1000] [--steps 5]
 
-The text is the built-in world's stories with numbered chapters, so that no two parts are alike. Both runs are
-processes of their own, as a user starts them; the first learns the pieces and writes the ids to the cache, the second
-finds them there. Measured by `regard train` itself: the most memory that each held, and the time from torch's import
+The text is the built-in world's sentences, shuffled and mixed with invented words, so that no two parts are alike. Both
+runs are processes of their own, as a user starts them; the first learns the pieces and writes the ids to the cache, the
+second finds them there. Measured by `regard train` itself: the most memory that each held, and the time from torch's import
 to the first step of the second.
 """
 
@@ -18,18 +18,29 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from common import memory
 from regard.data.world.stories import stories
 
 
 def write_corpus(path: Path, megabytes: int) -> None:
-    """Stories until the file is long enough."""
-    chapter = "\n".join(stories())[:2_000_000]
+    """Chapters until the file is long enough: the world's sentences in an order of their own, and strange words.
+
+    A tokenizer has it as hard as with real text: a third of the words are invented ones, of which there are 300,000,
+    frequent and rare as Zipf's law has it.
+    """
+    dice = np.random.default_rng(0)
+    sentences = np.array("\n".join(stories())[:2_000_000].split(". "))
+    syllables = [f"{a}{b}{c}" for a in "bcdfghklmnprstvz" for b in "aeiou" for c in ("", "n", "r", "s")]
+    words = np.array(list(map("".join, dice.choice(syllables, size=(300_000, 3)))))
     with path.open("w", encoding="utf-8") as file:
         number = 0
         while file.tell() < megabytes * 1_000_000:
             number += 1
-            file.write(f"\nChapter {number}.\n{chapter}")
+            strange = words[np.minimum(dice.zipf(1.2, size=(len(sentences), 4)) - 1, len(words) - 1)]
+            rows = zip(dice.permutation(sentences).tolist(), strange.tolist(), strict=True)
+            file.write(f"\nChapter {number}.\n" + "\n".join(f"{one} {' '.join(more)}." for one, more in rows))
 
 
 def run(corpus: str, out: str, steps: int, results: Any) -> None:
