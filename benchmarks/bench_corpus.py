@@ -4,8 +4,8 @@
 
 The text is the built-in world's sentences, shuffled and mixed with invented words, so that no two parts are alike. Both
 runs are processes of their own, as a user starts them; the first learns the pieces and writes the ids to the cache, the
-second finds them there. Measured by `regard train` itself: the most memory that each held, and the time from torch's import
-to the first step of the second.
+second finds them there. Measured by `regard train` itself: the most memory that each held, and the time from
+torch's import to the first step of the second.
 """
 
 from __future__ import annotations
