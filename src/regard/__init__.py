@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.api import evaluate, load, look, train
+    from regard.api import evaluate, load, look, senses, train
     from regard.nn.taps import capture, edit
 
-__all__ = ["capture", "edit", "evaluate", "load", "look", "train"]
+__all__ = ["capture", "edit", "evaluate", "load", "look", "senses", "train"]
 
 _HOMES = {"capture": "regard.nn.taps", "edit": "regard.nn.taps"}
 

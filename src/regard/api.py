@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translation, Translator
     from regard.training.runs import Run
+    from regard.views.senses import Senses
     from regard.views.view import View
 
 TASKS = ("translate", "generate", "fill", "classify", "pair", "tag", "answer")
@@ -174,6 +175,26 @@ def _look_at_reading(model: Writer | Embedder | Classifier | Tagger | Answerer, 
     maps = trace_maps(trace)
     title = text if isinstance(text, str) else " / ".join(text)
     return attention_view(maps, title=title, note=note, initial=most_telling(maps))
+
+
+def senses(
+    model: Embedder | Classifier | Tagger, sentences: PathLike | None = None, *, skip_bad_rows: bool = False
+) -> Senses:
+    """Same word, other meaning: for every layer of a BERT, how often a word's nearest sentence means it alike.
+
+    `sentences` is a table with the columns word, sense and sentence; without it the built-in world's sentences with
+    bank, spring and run are used. `regard.views.senses.senses_view` draws the result.
+    """
+    from regard.data.senses import read_senses, world_senses
+    from regard.inspection.senses import word_senses
+    from regard.tasks.embed import Embedder
+
+    embedder = model if isinstance(model, Embedder) else getattr(model, "embedder", None)
+    if embedder is None:
+        raise UsageError(f"senses are read from a BERT, whose vectors see both sides of a word, not from {model!r}.")
+    if sentences is None:
+        return word_senses(embedder, world_senses())
+    return word_senses(embedder, read_senses(sentences, skip_bad_rows=skip_bad_rows).examples)
 
 
 def evaluate(

@@ -15,7 +15,7 @@ import tyro
 
 T = TypeVar("T")
 
-TEXTS = ("stop", "target", "with_")  # flags whose values are texts and not names
+TEXTS = ("near", "stop", "target", "with_")  # flags whose values are texts and not names
 
 
 def parse(

@@ -35,6 +35,7 @@ _NOTEBOOK_HEIGHT = {
     "ranks": 760,
     "report": 900,
     "spans": 620,
+    "senses": 900,
     "steps": 900,
     "tokens": 420,
 }

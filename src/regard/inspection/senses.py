@@ -1,0 +1,238 @@
+"""Same word, other meaning: the vector that a word has in each sentence, layer by layer.
+
+In the table of an encoder a word has one vector, whatever it means. Each block mixes in what stands around it, and the
+vectors part by sense. How far is measured without learning anything: does the sentence whose vector is nearest, by
+cosine, mean the word in the same sense? Beside that stands what always naming the commonest sense would reach.
+
+| layer | a word's vector, the mean over its pieces |
+|---|---|
+| static | its rows of the table of pieces, the same in every sentence |
+| 0 | what enters the first block: with position and segment, normalised |
+| i | what leaves block i |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from regard.data.senses import find_word
+from regard.data.world.senses import SenseSentence
+from regard.errors import DataError, UsageError, some, unknown
+from regard.nn.taps import observe
+from regard.tasks.embed import Embedder
+from regard.tasks.reading import alike, padded
+from regard.text.tokenizer import Tokenizer
+from regard.views.senses import NEAREST, STATIC, LayerSenses, Senses, WordSenses
+
+Vectors = npt.NDArray[np.float32]
+Units = npt.NDArray[np.float64]
+
+SAME = 2e-7  # cosines that differ by less are equal: the vectors were rounded
+AT_ONCE = 1024  # sentences that are compared with all others in one product
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A sentence near another one, and how the word is meant in it."""
+
+    text: str
+    sense: str
+    cosine: float
+
+
+def word_senses(embedder: Embedder, sentences: Sequence[SenseSentence]) -> Senses:
+    """What each layer of an encoder makes of words with several senses; each word is compared with itself only."""
+    if not sentences:
+        raise UsageError("there are no sentences to compare: give some of a word with at least two senses.")
+    vectors = word_vectors(embedder, sentences)
+    words = list(dict.fromkeys(one.word for one in sentences))
+    found = []
+    for word in words:
+        numbers = [number for number, one in enumerate(sentences) if one.word == word]
+        found.append(_compared(word, [sentences[n] for n in numbers], {k: v[numbers] for k, v in vectors.items()}))
+    return Senses(tuple(found))
+
+
+def nearest_sentences(
+    embedder: Embedder,
+    text: str,
+    sentences: Sequence[SenseSentence],
+    *,
+    word: str | None = None,
+    layer: str | int | None = None,
+    count: int = NEAREST,
+) -> list[Neighbour]:
+    """The sentences whose word is nearest to the same word in `text`, at a layer or after the last block."""
+    known = list(dict.fromkeys(one.word for one in sentences))
+    word = _word_in(text, known) if word is None else word.lower()
+    start = find_word(word, text)
+    if word not in known:
+        raise unknown("word", word, known)
+    if start is None:
+        raise UsageError(f"the word {word!r} is not in {text!r}: give a sentence with it, written as it stands there.")
+    among = [one for one in sentences if one.word == word and one.text != text]
+    if count < 1 or not among:
+        raise UsageError(f"of {len(among)} other sentences with {word!r} no {count} can be shown.")
+    vectors = word_vectors(embedder, [SenseSentence(text, word, start, ""), *among])
+    name = str(embedder.bert.config.layers if layer is None else layer)
+    if name not in vectors:
+        raise unknown("layer", name, vectors)
+    units = _units(vectors[name])
+    cosines = units[1:] @ units[0]
+    order = np.argsort(-cosines, kind="stable")[:count]
+    return [Neighbour(among[n].text, among[n].sense, float(cosines[n])) for n in order]
+
+
+def _word_in(text: str, known: Sequence[str]) -> str:
+    there = [word for word in known if find_word(word, text) is not None]
+    if len(there) != 1:
+        found = f"it has {', '.join(there)}" if there else "it has none of them"
+        raise UsageError(f"{text!r} should have one of the words {some(known)}, and {found}. Say which word is meant.")
+    return there[0]
+
+
+# Vectors ----------------------------------------------------------------------------------------------------
+
+
+def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict[str, Vectors]:
+    """Layer → the vector of each sentence's word, (sentences, D): the mean over its pieces."""
+    bert, tokenizer = embedder.bert, embedder.tokenizer
+    framed = [_framed(tokenizer, one, embedder.max_tokens) for one in sentences]
+    rows, spans = [row for row, _, _ in framed], [(first, last) for _, first, last in framed]
+    blocks = {
+        str(layer): "embedding" if not layer else f"encoder.{layer - 1}" for layer in range(len(bert.encoder) + 1)
+    }
+    found = {name: np.empty((len(rows), bert.config.width), dtype=np.float32) for name in (STATIC, *blocks)}
+    table = bert.embedding.weight
+    for batch in alike([len(row) for row in rows]):
+        ids, lengths = padded([rows[number] for number in batch], tokenizer.pad_id, table.device)
+        with torch.inference_mode(), observe(bert, *blocks.values()) as seen:
+            bert(ids, lengths)
+            layers = {STATIC: torch.nn.functional.embedding(ids, table), **{k: seen[a] for k, a in blocks.items()}}
+            for name, hidden in layers.items():
+                for place, number in enumerate(batch):
+                    first, last = spans[number]
+                    found[name][number] = hidden[place, first:last].float().mean(dim=0).cpu().numpy()
+    return found
+
+
+def _framed(tokenizer: Tokenizer, one: SenseSentence, longest: int) -> tuple[list[int], int, int]:
+    """[CLS] … [SEP], and from where to where the word's pieces stand; of a long text, what is around the word."""
+    pieces = tokenizer.pieces(one.text)
+    end = one.start + len(one.word)
+    inside = [
+        place
+        for place, piece in enumerate(pieces)
+        # White space before a piece belongs to it, but is no part of a word.
+        if piece.end - len(piece.text.lstrip()) < end and piece.end > one.start and piece.text.strip()
+    ]
+    if not inside:
+        raise DataError(f"the tokens of this model leave nothing of {one.word!r} in {one.text[:60]!r}: remove it.")
+    first, last, room = inside[0], inside[-1] + 1, longest - 2
+    begin = min(max(0, (first + last - room) // 2), max(0, len(pieces) - room))
+    ids = [piece.id for piece in pieces[begin : begin + room]]
+    return [tokenizer.start_id, *ids, tokenizer.end_id], first - begin + 1, min(last - begin, room) + 1
+
+
+# Comparing --------------------------------------------------------------------------------------------------
+
+
+def _compared(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, Vectors]) -> WordSenses:
+    meant = tuple(one.sense for one in sentences)
+    senses = tuple(dict.fromkeys(meant))
+    if len(senses) < 2 or min(map(meant.count, senses)) < 2:
+        raise DataError(f"{word!r} needs two senses and two sentences of each; it has {some(senses)}.")
+    # The commonest first, so that of equally near sentences those of the commoner sense count.
+    order = sorted(senses, key=lambda sense: (-meant.count(sense), sense))
+    labels = np.array([order.index(sense) for sense in meant])
+    return WordSenses(
+        word=word,
+        senses=senses,
+        texts=tuple(one.text for one in sentences),
+        meant=meant,
+        starts=tuple(one.start for one in sentences),
+        majority=meant.count(order[0]) / len(meant),
+        layers=tuple(_layer(name, found, labels, order, senses) for name, found in vectors.items()),
+    )
+
+
+def _layer(
+    name: str, vectors: Vectors, labels: npt.NDArray[np.int64], order: Sequence[str], senses: Sequence[str]
+) -> LayerSenses:
+    """One layer's vectors compared; label 0 is the commonest sense, and `order` names them all."""
+    units = _units(vectors)
+    count, shown = len(units), min(NEAREST, len(units) - 1)
+    nearest = np.empty((count, shown), dtype=np.int64)
+    similarities = np.empty((count, shown), dtype=np.float32)
+    sums = np.zeros((len(order), len(order)))
+    member = (labels[:, None] == np.arange(len(order))).astype(np.float64)
+    right = 0
+    for rows, cosines in _products(units):
+        sums += member[rows].T @ np.where(np.isneginf(cosines), 0, cosines) @ member
+        best = cosines.max(axis=1, keepdims=True)
+        told = np.where(cosines >= best - SAME, labels[None, :], len(order)).min(axis=1)
+        right += int((told == labels[rows]).sum())
+        nearest[rows] = np.argsort(-cosines, axis=1, kind="stable")[:, :shown]
+        similarities[rows] = np.take_along_axis(cosines, nearest[rows], axis=1)
+    sizes = member.sum(axis=0)
+    pairs = np.outer(sizes, sizes) - np.diag(sizes)
+    same = np.eye(len(order), dtype=bool)
+    as_named = [order.index(sense) for sense in senses]
+    return LayerSenses(
+        name=name,
+        accuracy=right / count,
+        cosines=(sums / pairs)[np.ix_(as_named, as_named)],
+        within=float(sums[same].sum() / pairs[same].sum()),
+        across=float(sums[~same].sum() / pairs[~same].sum()),
+        farthest=_farthest(vectors),
+        places=_map(units),
+        nearest=nearest,
+        similarities=similarities,
+    )
+
+
+def _units(vectors: Vectors) -> Units:
+    """The directions of vectors: products of these are cosines. A vector of length 0 stays what it is."""
+    precise = vectors.astype(np.float64)
+    found: Units = precise / np.maximum(np.linalg.norm(precise, axis=1, keepdims=True), 1e-12)
+    return found
+
+
+def _products(units: Units) -> Iterator[tuple[npt.NDArray[np.int64], Units]]:
+    """Some sentences at a time: their numbers, and the cosine of each with all others; with itself it is -inf."""
+    for begin in range(0, len(units), AT_ONCE):
+        rows = np.arange(begin, min(begin + AT_ONCE, len(units)))
+        cosines = units[rows] @ units.T
+        cosines[np.arange(len(rows)), rows] = -np.inf
+        yield rows, cosines
+
+
+def _farthest(vectors: Vectors) -> float:
+    """The largest distance between two vectors; of vectors that are all the same it is exactly 0."""
+    if (vectors == vectors[0]).all():
+        return 0.0
+    precise = vectors.astype(np.float64)
+    squares = np.square(precise).sum(axis=1)
+    largest = 0.0
+    for begin in range(0, len(precise), AT_ONCE):
+        part = slice(begin, begin + AT_ONCE)
+        distances = squares[part, None] + squares[None, :] - 2 * precise[part] @ precise.T
+        largest = max(largest, float(distances.max()))
+    return math.sqrt(largest)
+
+
+def _map(units: Units) -> Vectors:
+    """Vectors on a plane: along the two directions in which they differ most (principal components)."""
+    centred = units - units.mean(axis=0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    axes = directions[:, -2:][:, ::-1]
+    # A direction and its opposite are equally good: the larger end points right, and up.
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    found: Vectors = (centred @ (axes * signs)).astype(np.float32)
+    return found
