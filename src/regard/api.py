@@ -43,8 +43,9 @@ def train(
     `data` is, for `translate`, a table or two line-aligned files, for `generate` and `fill` any number of text files or
     folders of them, for `classify` and `pair` a table with labels, for `tag` CoNLL columns or CoNLL-U, for `answer`
     SQuAD's JSON; without it the built-in world is used. `settings` are those of `regard train <task> --help`:
-    `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` and `fill` go on from the model in a folder with
-    `from_`, in adapters beside it with `lora=True`. Without `out` the run folder is a temporary one.
+    `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` go on from the model in a folder with `from_`, all
+    but `fill` in adapters beside it with `lora=True`; with `forgetting`, a text file, it is measured how much a BERT
+    that was begun with forgets. Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
@@ -62,14 +63,20 @@ def train(
     run, own = {
         "translate": (train_translation, ("columns", "reverse", "skip_bad_rows", "size", "recipe")),
         "generate": (train_writer, ("size", "from_", "lora")),
-        "fill": (train_filler, ("size",)),
+        "fill": (train_filler, ("size", "from_")),
         "classify": (partial(train_label_files, "classify"), LABELLING),
         "pair": (partial(train_label_files, "pair"), LABELLING),
         "tag": (train_tags, ("tag_column", "repair_tags", "skip_bad_rows", "size", "from_", "lora")),
         "answer": (train_answers, ("skip_bad_rows", "size", "from_", "lora")),
     }[task]
     asked = {name: settings.pop(name) for name in own if name in settings}
-    options = {name: settings.pop(name) for name in ("device", "save_every", "resume", "force") if name in settings}
+    options = {
+        name: settings.pop(name)
+        for name in ("device", "save_every", "resume", "force", "forgetting")
+        if name in settings
+    }
+    if options.get("forgetting") is not None:
+        options["forgetting"] = Path(options["forgetting"])
     shown = for_terminal() if progress else Silent()
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="regard-"))
     try:
@@ -198,7 +205,7 @@ def senses(
 
 
 def evaluate(
-    model: Translator | Classifier | Tagger | Answerer,
+    model: Translator | Classifier | Tagger | Answerer | Embedder,
     data: PathLike | Sequence[PathLike],
     *,
     columns: Any = None,
@@ -211,11 +218,16 @@ def evaluate(
 
     A translator gets BLEU and chrF; a classifier accuracy, F1 and Matthews' correlation, or Pearson's and Spearman's,
     a tagger entity F1, answers the exact match and F1 of SQuAD; and beside them what always saying the same would
-    reach. `columns` are as for `train`. With `progress`, rows that are left out and columns that are not read are named
-    on stderr.
+    reach. A BERT that fills gaps gets the share of hidden words of a text that it guesses, beside guessing by
+    frequency; any BERT on pairs with numbers (a table) the correlations of its cosines with these, beside those of
+    shared words. `columns` are as for `train`. With `progress`, rows that are left out and columns that are not read
+    are named on stderr.
     """
+    from regard.tasks.embed import Embedder
     from regard.tasks.translate import Translator
 
+    if isinstance(model, Embedder):
+        return _evaluate_encoder(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress)
     if not isinstance(model, Translator):
         return _evaluate_labels(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress, **search)
     from regard.data.pairs import read_pairs
@@ -240,6 +252,28 @@ def _paths(given: PathLike | Sequence[PathLike] | None) -> list[Path] | None:
     if given is None:
         return None
     return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
+
+
+def _evaluate_encoder(
+    model: Embedder, data: PathLike | Sequence[PathLike], columns: Any, *, skip_bad_rows: bool, progress: bool
+) -> list[Score]:
+    from regard.data.tables import table_suffix
+    from regard.inspection.similarity import score_similarity
+    from regard.tasks.fill import Filler
+    from regard.training.filling import score_text
+    from regard.training.progress import Lines
+
+    paths = _paths(data) or []
+    has_pairs = bool(columns) or any(table_suffix(path) in (".tsv", ".csv") for path in paths)
+    if isinstance(model, Filler) and not has_pairs:
+        scores, remarks = score_text(model, paths)
+    elif len(paths) != 1:
+        raise UsageError("evaluate needs one table of pairs with numbers.")
+    else:
+        scores, remarks = score_similarity(model, paths[0], columns=columns, skip_bad_rows=skip_bad_rows)
+    if progress and remarks:
+        Lines().say("\n".join(remarks))
+    return scores
 
 
 def _evaluate_labels(

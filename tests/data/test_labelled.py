@@ -278,8 +278,10 @@ def test_a_column_or_a_kind_that_is_asked_for(tmp_path: Path) -> None:
     assert [example.label for example in numbers.examples] == [4.5, 1.0]
     words = read_labelled_pairs(path, columns=PairColumns(label="relatedness_score"), numbers=False)
     assert [example.label for example in words.examples] == ["4.5", "1"]
+    assert read_labelled_pairs(path, numbers=True).examples == numbers.examples
+    assert [example.label for example in read_labelled_pairs(path).examples] == ["NEUTRAL", "NEUTRAL"]
     with pytest.raises(DataError, match=r"a\.txt:2: 'NEUTRAL' is no number"):
-        read_labelled_pairs(path, numbers=True)
+        read_labelled_pairs(path, columns=PairColumns(label="entailment_judgment"), numbers=True)
     with pytest.raises(DataError, match="no column 'x'; its columns are: sentence_A"):
         read_labelled_pairs(path, columns=PairColumns(first="x"))
 

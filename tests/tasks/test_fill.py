@@ -48,7 +48,7 @@ def test_the_loss_is_that_of_the_whole_model_at_the_chosen_words() -> None:
     batches = learner.batches(BatchPlan(max_tokens=200, seed=3), epoch=2)
     rows = batches[0]
     found = learner.loss(rows)
-    table, masked = learner._masked(learner.train, learner.rows, np.array(rows), seed=3, epoch=2)
+    table, masked = learner.gaps.rows(learner.rows, np.array(rows), seed=3, epoch=2)
     ids, segments, lengths = (torch.from_numpy(x) for x in (masked.ids, table.segments, table.lengths))
     words, follows = learner.model(ids, lengths, segments)
     assert words is not None and follows is not None

@@ -39,6 +39,7 @@ class Line:
     name = "line"
     summary = ""
     data = ()
+    perplexes = True
 
     def __init__(self, *, spoil_at: int | None = None, worse_from: int | None = None) -> None:
         torch.manual_seed(0)
@@ -330,8 +331,28 @@ def test_m150_overfitting_is_said_in_words(tmp_path: Path) -> None:
     assert said.startswith("overfitting: the validation loss rose from 80.0000 at step 14 to 95.0000, while the")
     assert "--keep best" in said
     assert "are kept" in flagged("kept", 90.0, 80.0, 95.0, keep="best")
-    assert flagged("good", 90.0, 80.0, 81.0) == ""
+    gap = flagged("good", 90.0, 80.0, 81.0)
+    assert gap.startswith("gap: the training loss is ") and "the validation loss 81.0000" in gap
     assert flagged("slow", 0.0001, 0.00012) == "", "the training loss is above it, too"
+
+
+def test_a_loss_of_labels_has_no_perplexity(tmp_path: Path) -> None:
+    for perplexes in (True, False):
+        said: list[str] = []
+        task = Line()
+        task.perplexes = perplexes
+        Trainer(task, config(steps=2, validations=1), tmp_path / str(perplexes), progress=Listening(said)).run()
+        assert [", perplexity " in line for line in said if "validation loss" in line] == [perplexes]
+
+
+def test_what_else_is_measured_is_logged_from_the_start(tmp_path: Path) -> None:
+    measured = iter([5.0, 6.0, 7.0])
+    Trainer(Line(), config(steps=20, validations=2), tmp_path, also=lambda: {"known": next(measured)}).run()
+    assert [(row["step"], row["known"]) for row in read_metrics(tmp_path) if "known" in row] == [
+        (0, 5),
+        (10, 6),
+        (20, 7),
+    ]
 
 
 def test_a_patience_that_is_none() -> None:

@@ -77,13 +77,15 @@ class Fill:
 
     DATA are text files, folders of them, or JSON lines with a "text", each plain or .gz. A blank line ends a document;
     a heading (= Title = or # Title) opens one that goes on to the next heading. Without DATA the built-in world's
-    stories are used. Settings that are not given follow from --size.
+    stories are used. Settings that are not given follow from --size, or from the model that --from names.
     """
 
     data: tyro.conf.Positional[tuple[Path, ...]] = ()  # text files or folders
     out: Path | None = None  # the folder to write (required)
     validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
     size: str | None = None  # tiny, mini (usual), small, medium, base, large; bert-base, bert-large as published
+    from_: str | None = None  # go on from the BERT in this folder, of regard's or another tool's, or hf:owner/name
+    forgetting: Path | None = None  # with --from: other plain text on which to measure what the encoder forgets
     whole_words: bool = False  # hide all pieces of a word or none
     device: str = "auto"  # auto, cpu, cuda, mps
     save_every: float = 60.0  # seconds between checkpoints
@@ -107,6 +109,7 @@ class Encoder:
     size: str | None = None  # of a new model: tiny (usual), mini, small, medium, base, large, bert-base, bert-large
     from_: str | None = None  # begin with the encoder in this folder, of regard's or another tool's, or hf:owner/name
     lora: bool = False  # with --from: leave its weights as they are and learn small adapters beside them
+    forgetting: Path | None = None  # with --from: plain text on which to measure what the encoder forgets
     device: str = "auto"  # auto, cpu, cuda, mps
     save_every: float = 60.0  # seconds between checkpoints
     resume: bool = False  # go on from the last good checkpoint in --out
@@ -358,6 +361,7 @@ def _fill(arguments: list[str]) -> int:
             out,
             validation=asked.validation or None,
             size=asked.size,
+            from_=asked.from_,
             settings={**_settings(asked, Fill), "whole_words": asked.whole_words},
             options=options,
         ),
@@ -389,13 +393,17 @@ def _train(
             force=asked.force,
             progress=progress,
             go_on=lambda _, steps: command_to_go_on(command, steps=steps),
+            forgetting=getattr(asked, "forgetting", None),
         )
         run = train(asked.out, options)
     finally:
         progress.close()
     report = run.folder / "report.html"
     if asked.json:
-        scores = [{"name": s.name, "value": s.value, "signature": s.signature} for s in run.scores]
+        scores = [
+            {"name": s.name, "value": s.value, "signature": s.signature, **({"on": s.on} if s.on else {})}
+            for s in run.scores
+        ]
         answer_json(
             {
                 "folder": str(run.folder),
@@ -407,6 +415,6 @@ def _train(
         )
     else:
         for score in run.scores:
-            answer(f"{run.scored_on}: {score}")
+            answer(f"{score.on or run.scored_on}: {score}")
         answer(f"model: {run.folder}\nreport: {report}")
     return 0

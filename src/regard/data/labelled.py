@@ -127,7 +127,9 @@ def read_labelled_pairs(
     number and some of these are no whole ones. Bad rows are treated as `read_labelled` treats them.
     """
     path, columns = Path(path), columns or PairColumns()
-    usual = tuple(((*pair,), (*LABELS, DUPLICATE, *NUMBERS)) for pair in PAIRS)
+    # SICK has a label and a number for each pair: who asks for numbers means the latter.
+    names = (*NUMBERS, *LABELS, DUPLICATE) if numbers else (*LABELS, DUPLICATE, *NUMBERS)
+    usual = tuple(((*pair,), names) for pair in PAIRS)
     wanted = _Wanted(
         ("first text", "second text", "label"),
         (columns.first, columns.second, columns.label),

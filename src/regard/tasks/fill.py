@@ -9,13 +9,12 @@ of pairs that are told rightly. What a user holds afterwards is a `Filler`.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,25 +27,23 @@ from regard.config import from_dict, to_dict
 from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids
 from regard.data.documents import Documents
-from regard.data.masking import Masked, Rates, Vocabulary, mask_rows, row_keys
-from regard.data.sentence_pairs import ALONE, ELSEWHERE, Rows, Table, plan_rows, write_rows
+from regard.data.masking import Rates
+from regard.data.sentence_pairs import ALONE, Rows, plan_rows
 from regard.errors import UsageError
 from regard.metrics.guessing import COUNTED, Guesser
 from regard.metrics.score import Score
-from regard.models.bert import BertForPretraining, MaskedWordHead
+from regard.models.bert import BertForPretraining
 from regard.models.bert_settings import BertConfig, HeadConfig
-from regard.nn.loss import linear_cross_entropy
 from regard.nn.packed import count_weights
 from regard.nn.positions import sinusoids
 from regard.nn.taps import Trace, capture
 from regard.tasks.embed import Embedder
+from regard.tasks.gaps import Gaps, HeldOut, Read, read_rows, sentence_logits, word_head, word_loss
 from regard.tasks.settings import EmbedConfig, FillConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
 NAME = "fill"
-VALIDATION_SEED = 1_000_003  # held-out rows are cut and masked alike in every run
-READ_TOGETHER = 1 << 13  # padded tokens of held-out text in one pass
 SCORED = 1 << 15  # held-out tokens that the loss along the way is measured on
 SAMPLES = 6  # held-out sentences for the report
 WAVE = 0.03  # of fresh positions: about as large as fresh pieces
@@ -59,6 +56,7 @@ class FillTask:
 
     name = NAME
     sample_names = SampleNames("Text with a gap", "What stood there", "The likeliest words", compared=False)
+    perplexes = True
 
     def __init__(
         self,
@@ -73,7 +71,8 @@ class FillTask:
         self.model, self.tokenizer, self.config, self.data = model, tokenizer, config, data
         self.summary = Filler.summary
         self.train, self.validation = train, validation
-        self.vocabulary = Vocabulary.of(tokenizer)
+        self.gaps = Gaps(train, tokenizer, config.whole_words)
+        self.vocabulary = self.gaps.vocabulary
         self.window = config.window or model.config.context
         if self.window > model.config.context:
             raise UsageError(
@@ -84,9 +83,13 @@ class FillTask:
         self.rows = Rows.empty()
         self.rates = Rates()
         self._counting = threading.Lock()
-        # A pair that is not a true one needs another document.
-        pairs = model.follows is not None and len(validation) > 1
-        self.held = plan_rows(validation, window=self.window, seed=VALIDATION_SEED, epoch=0, pairs=pairs)
+        self.held = HeldOut(
+            validation,
+            tokenizer,
+            window=self.window,
+            pairs=model.follows is not None,
+            whole_words=config.whole_words,
+        )
 
     def examples(self) -> str:
         """How many tokens there are, and a checksum of their beginning and end."""
@@ -107,126 +110,38 @@ class FillTask:
 
     def loss(self, indices: Sequence[int]) -> Loss:
         numbers = np.asarray(indices, dtype=np.int64)
-        table, masked = self._masked(self.train, self.rows, numbers, seed=self.seed, epoch=self.epoch)
+        table, masked = self.gaps.rows(self.rows, numbers, seed=self.seed, epoch=self.epoch)
         with self._counting:
             self.rates.add(Rates.count(table.ids, masked, self.vocabulary, table.follows))
-        found = self._read(table, masked.ids)
+        found = read_rows(self.model, table, masked.ids)
         places = torch.from_numpy(np.flatnonzero(masked.chosen)).to(found.hidden.device)
-        words = self._word_loss(found, places)
+        words = word_loss(self.model, found, places)
         sentences = self._sentence_loss(found)
         return Loss(words if sentences is None else words + sentences, words.detach(), max(1, len(places)))
 
-    def _masked(
-        self, documents: Documents, rows: Rows, numbers: npt.NDArray[np.int64], *, seed: int, epoch: int
-    ) -> tuple[Table, Masked]:
-        """Rows as they are, and as the model reads them."""
-        tokenizer = self.tokenizer
-        table = write_rows(
-            documents.ids,
-            rows[numbers],
-            start_id=tokenizer.start_id,
-            end_id=tokenizer.end_id,
-            pad_id=tokenizer.pad_id,
-        )
-        keys = row_keys(numbers, seed=seed, epoch=epoch)
-        return table, mask_rows(table.ids, keys, self.vocabulary, whole_words=self.config.whole_words)
-
-    def _read(self, table: Table, ids: npt.NDArray[np.int64]) -> _Reading:
-        device = self.model.bert.embedding.weight.device
-        put = [torch.from_numpy(array).to(device) for array in (ids, table.segments, table.lengths, table.ids)]
-        width = ids.shape[1]
-        # Rows of equal length need no mask, and the fused kernel likes that.
-        lengths = put[2] if int(table.lengths.min()) < width else None
-        return _Reading(self.model.bert(put[0], lengths, put[1]), put[3].flatten(), table.follows)
-
-    def _word_loss(self, found: _Reading, places: Tensor) -> Tensor:
-        """The cross-entropy at the hidden words: logits of the others are never computed."""
-        hidden = found.hidden.flatten(0, 1)[places]
-        if not len(places):
-            return found.hidden.sum() * 0
-        head = _word_head(self.model)
-        table = self.model.bert.embedding.weight
-        return linear_cross_entropy(head.transform(hidden), table, found.targets[places], bias=head.bias)[0]
-
-    def _sentence_loss(self, found: _Reading) -> Tensor | None:
+    def _sentence_loss(self, found: Read) -> Tensor | None:
         asked = np.flatnonzero(found.follows != ALONE)
         if self.model.follows is None or not len(asked):
             return None
-        return F.cross_entropy(*self._sentences(found, asked))
-
-    def _sentences(self, found: _Reading, asked: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Logits of "it follows" and "it does not" for the rows `asked`, and which of the two is right."""
-        assert self.model.follows is not None
-        rows = found.hidden[:, :1][torch.from_numpy(asked).to(found.hidden.device)]  # [CLS] alone is pooled
-        logits: Tensor = self.model.follows(self.model.bert.pool(rows))
-        right = torch.from_numpy((found.follows[asked] == ELSEWHERE).astype(np.int64)).to(rows.device)
-        return logits, right
+        return F.cross_entropy(*sentence_logits(self.model, found, asked))
 
     # Held-out text ------------------------------------------------------------------------------------------
 
-    def _held_out(self, most: int | None = None) -> Iterator[tuple[Table, Masked, _Reading]]:
-        """Held-out rows as the model reads them, some at a time, from short to long."""
-        rows = len(self.held)
-        if most is not None:
-            rows = max(1, int(np.searchsorted(np.cumsum(self.held.lengths), most)))
-        lengths = self.held.lengths[:rows]
-        for part in BatchPlan(max_tokens=READ_TOGETHER, shuffle=False).batches(lengths, 0):  # type: ignore[arg-type]
-            table, masked = self._masked(self.validation, self.held, np.array(part), seed=VALIDATION_SEED, epoch=0)
-            yield table, masked, self._read(table, masked.ids)
-
-    @torch.no_grad()
     def validation_loss(self) -> float:
         """Mean cross-entropy of the words that were chosen, masked or not, as in training."""
-        total, count = 0.0, 0
-        for _, masked, found in self._held_out(SCORED):
-            places = torch.from_numpy(np.flatnonzero(masked.chosen)).to(found.hidden.device)
-            total += self._word_loss(found, places).item() * len(places)
-            count += len(places)
-        return total / max(1, count)
+        return self.held.loss(self.model, most=SCORED)
 
     @property
     def scored_on(self) -> str:
         """What the scores of `evaluate` are measured on."""
         return f"validation, {len(self.validation.ids):,} tokens"
 
-    @torch.no_grad()
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
-        words, losses, befores, guesses, told = [], [], [], [], []
-        for table, masked, found in self._held_out():
-            at = np.flatnonzero(masked.hidden)
-            places = torch.from_numpy(at).to(found.hidden.device)
-            for some in torch.split(places, 1 << 12):  # logits of a whole batch would take much memory
-                logits = _word_head(self.model)(found.hidden.flatten(0, 1)[some], self.model.bert.embedding.weight)
-                losses.append(F.cross_entropy(logits, found.targets[some], reduction="none").double().cpu().numpy())
-                guesses.append(logits.argmax(dim=-1).cpu().numpy())
-            words.append(table.ids.ravel()[at])
-            befores.append(table.ids.ravel()[at - 1])  # [CLS] stands before all, so there is one
-            asked = np.flatnonzero(found.follows != ALONE)
-            if self.model.follows is not None and len(asked):
-                logits, right = self._sentences(found, asked)
-                told.append((logits.argmax(dim=-1) == right).cpu().numpy())
-        scores = self._word_scores(*(np.concatenate(part) for part in (words, losses, befores, guesses)))
-        if told:
-            rightly = np.concatenate(told)
-            share = 100 * float(rightly.mean())
-            scores.append(Score("next sentence", share, f"accuracy in %, {len(rightly):,} pairs; guessing: 50"))
+        scores = self.held.guess(self.model).beside(Guesser.learn(self.train.ids, self.tokenizer.vocab_size))
         if self.rates.tokens:
             chosen = 100 * self.rates.chosen / self.rates.tokens
             scores.append(Score("chosen words", chosen, f"in %, measured in training: {self.rates}"))
         return scores, self._samples()
-
-    def _word_scores(self, words: Any, losses: Any, befores: Any, guesses: Any) -> list[Score]:
-        """Of the words that [MASK] hid; what was left to see is not counted."""
-        if not len(words):
-            return []
-        guesser = Guesser.learn(self.train.ids, self.tokenizer.vocab_size)
-        hidden = f"{len(words):,} masked words"
-        return [
-            Score("masked words", 100 * float((guesses == words).mean()), f"accuracy in %, {hidden}"),
-            Score("unigram baseline", guesser.unigram(words), f"always the most frequent word, {hidden}"),
-            Score("bigram baseline", guesser.bigram(befores, words), f"likeliest after the true word before, {hidden}"),
-            Score("perplexity", math.exp(min(float(losses.mean()), 50)), hidden),
-        ]
 
     def _samples(self) -> list[Sample]:
         """Held-out sentences with one word hidden, and the likeliest words for it."""
@@ -279,14 +194,6 @@ class FillTask:
         return self.filler().usage(folder)
 
 
-class _Reading(NamedTuple):
-    """What a model made of rows, and what it has to guess."""
-
-    hidden: Tensor  # (B, T, D)
-    targets: Tensor  # (B · T,) the ids as they were
-    follows: npt.NDArray[np.int64]  # (B,)
-
-
 @dataclass(frozen=True)
 class Guess:
     """A word for a gap."""
@@ -316,7 +223,7 @@ class Filler(Embedder):
     model: BertForPretraining
 
     def __init__(self, model: BertForPretraining, tokenizer: Tokenizer, *, config: EmbedConfig | None = None) -> None:
-        _word_head(model)
+        word_head(model)
         head = HeadConfig(kind="words" if model.follows is None else "words-follows")
         super().__init__(model, tokenizer, head=head, config=config)
 
@@ -379,7 +286,7 @@ class Filler(Embedder):
         found = []
         for row, places in self._stretches(ids, gaps, room):
             hidden = self.bert(torch.tensor([row], device=self._device))[0]
-            logits = _word_head(self.model)(hidden[places], self.bert.embedding.weight)
+            logits = word_head(self.model)(hidden[places], self.bert.embedding.weight)
             found.append(logits[:, : self.tokenizer.vocab_size].softmax(dim=-1))
         return torch.cat(found), is_cut
 
@@ -434,14 +341,6 @@ class Filler(Embedder):
         )
 
 
-def _word_head(model: BertForPretraining) -> MaskedWordHead:
-    if model.words is None:
-        raise UsageError(
-            "this BERT has no head for masked words, so it cannot fill gaps. Train one with `regard train fill`."
-        )
-    return model.words
-
-
 def fresh_bert(
     tokenizer: Tokenizer, settings: dict[str, Any], *, next_sentence: bool, seed: int, ids: Ids | None = None
 ) -> BertForPretraining:
@@ -461,5 +360,5 @@ def fresh_bert(
         if ids is not None:
             counts = np.bincount(ids[:COUNTED], minlength=config.vocab_size)
             frequencies = torch.from_numpy(np.log(counts + 1))
-            _word_head(model).bias.copy_(frequencies - frequencies.mean())
+            word_head(model).bias.copy_(frequencies - frequencies.mean())
     return model

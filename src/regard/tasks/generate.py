@@ -54,6 +54,7 @@ class GenerateTask:
 
     name = NAME
     sample_names = SampleNames("Text so far", "How the text goes on", "How the model goes on", compared=False)
+    perplexes = True
 
     def __init__(
         self,

@@ -141,6 +141,7 @@ class RowTask(ABC):
 
     name: str
     summary: str
+    perplexes = False  # a loss of labels, or of numbers
 
     def __init__(
         self,

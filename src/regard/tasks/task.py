@@ -66,6 +66,7 @@ class Task(Protocol[R]):
     summary: str  # one sentence for the model card
     data: Sequence[CardData]
     sample_names: SampleNames
+    perplexes: bool  # whether the loss is that of tokens, whose exponential is the perplexity
 
     @property
     def model(self) -> nn.Module: ...

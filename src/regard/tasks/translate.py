@@ -140,6 +140,7 @@ class TranslateTask:
 
     name = NAME
     sample_names = SampleNames()
+    perplexes = True
 
     def __init__(
         self,

@@ -74,6 +74,8 @@ class Request:
             _check_new(config, {**PRESETS[size or USUAL_SIZE], **parts[BertConfig]})
         else:
             _check_begun(config, from_, size=size, pieces=parts[LabelConfig].get("pieces"), lora=lora)
+        if options.forgetting is not None and from_ is None:
+            raise UsageError("--forgetting is for weights that know something already: name their folder with --from.")
         check_output(out, resume=options.resume, force=options.force)
         folder = find_folder(str(from_), out) if from_ is not None else None
         if folder is not None:

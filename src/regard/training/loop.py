@@ -12,7 +12,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -39,6 +39,7 @@ from regard.training.schedules import rate_factor
 from regard.training.settings import TrainingConfig
 
 SEED_STRIDE = 100_000_007  # keeps the seeds of neighbouring runs apart
+GAP = 0.1  # of validation loss above training loss: less is not worth a word
 PATIENCE = 50  # updates with a loss far above the best before a run counts as diverging
 
 
@@ -85,11 +86,12 @@ class Trainer:
         world_size: int = 1,
         replicas: int | None = None,
         go_on: GoOn = go_on_in_python,
+        also: Callable[[], Mapping[str, float]] = dict,  # what else is measured at each validation, and logged
     ) -> None:
         if config.steps is None and config.minutes is None:
             raise UsageError("a training needs a budget: give --steps or --minutes.")
         self.task, self.config, self.run_folder = task, config, run
-        self.save_every, self.go_on = save_every, go_on
+        self.save_every, self.go_on, self.also = save_every, go_on, also
         self.replicas = Replicas(task, choose_replicas(config.batch_tokens) if replicas is None else replicas)
         self.identity = {**to_dict(config), **(identity or {})}
         self.machine = {
@@ -147,12 +149,22 @@ class Trainer:
         """In words whether the model learned its examples by heart, or nothing."""
         at = self.at
         if not at.validation > 1.05 * at.lowest or at.loss > at.lowest:
-            return ""
+            return self._gap()
         kept = "are kept" if self._best else "would be kept with --keep best"
         return (
             f"overfitting: the validation loss rose from {at.lowest:.4f} at step {at.lowest_step:,} to "
             f"{at.validation:.4f}, while the training loss fell to {at.loss:.4f}. The weights of step "
             f"{at.lowest_step:,} {kept}; more data, fewer epochs or a lower rate help."
+        )
+
+    def _gap(self) -> str:
+        """Examples that come again and are known far better than others, although these get no worse."""
+        at = self.at
+        if not at.epoch or not (at.validation > 2 * at.loss and at.validation - at.loss > GAP):
+            return ""
+        return (
+            f"gap: the training loss is {at.loss:.4f}, the validation loss {at.validation:.4f}: a part of what it "
+            f"learned are its own examples. More data or fewer epochs help; --patience ends it in time."
         )
 
     def _begin_epoch(self) -> Sequence[Sequence[int]]:
@@ -167,6 +179,8 @@ class Trainer:
         saved = time.perf_counter()
         batches = self._begin_epoch()
         pace = Pace()
+        if not self.at.step and (others := self.also()):
+            log.write({"step": 0, "epoch": 0, "seconds": 0.0, "tokens": 0, **others})
         while self.fraction() < 1 and not self._stop_asked and not self._out_of_patience():
             begun, known = time.perf_counter(), self.at.tokens
             if self.at.batch >= len(batches):
@@ -278,12 +292,12 @@ class Trainer:
         self.task.model.eval()
         value = self.task.validation_loss()
         self._remember(value)
+        others = self.also()
         self.task.model.train()
         self.averager.swap()
-        self.progress.say(
-            f"step {self.at.step:,}: validation loss {value:.4f}, perplexity {math.exp(min(value, 50)):.2f}"
-        )
-        return {"validation_loss": value}
+        perplexity = f", perplexity {math.exp(min(value, 50)):.2f}" if self.task.perplexes else ""
+        self.progress.say(f"step {self.at.step:,}: validation loss {value:.4f}{perplexity}")
+        return {"validation_loss": value, **others}
 
     def _remember(self, value: float) -> None:
         """Whether a validation loss is the lowest so far; the weights that gave it may be kept."""

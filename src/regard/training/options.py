@@ -43,8 +43,11 @@ class RunOptions:
     force: bool = False
     progress: Progress = field(default_factory=Silent)
     go_on: GoOn = go_on_in_python
+    forgetting: Path | None = None  # general text on which to measure what a BERT that was begun with forgets
 
     def __post_init__(self) -> None:
+        if self.forgetting is not None and not self.forgetting.exists():
+            raise UsageError(f"--forgetting {self.forgetting} does not exist: give a text file, or a folder of them.")
         if not self.save_every > 0:
             raise UsageError(f"save_every must be more than 0 seconds, not {self.save_every}.")
         if self.device != "auto":

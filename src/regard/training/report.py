@@ -20,6 +20,7 @@ NAME = "report.html"
 CURVES = {
     "train loss": "loss",
     "validation loss": "validation_loss",
+    "loss of masked words (forgetting)": "masked_word_loss",
     "learning rate": "learning_rate",
     "target tokens per second": "tokens_per_second",
 }
@@ -47,7 +48,7 @@ def write_report(
         samples=[(sample.source, sample.reference, sample.output) for sample in samples],
         sample_names=sample_names[:3],
         compared=sample_names.compared,
-        scores=[(score.name, score.value, score.signature) for score in scores],
+        scores=[(score.name, score.value, _remark(score)) for score in scores],
         settings=settings,
         notes=notes,
         attention=[(text, _attention(text, trace)) for text, trace in traces],
@@ -56,6 +57,10 @@ def write_report(
     path = run / NAME
     view.save(path)
     return path
+
+
+def _remark(score: Score) -> str:
+    return f"{score.on}: {score.signature}" if score.on else score.signature
 
 
 def _attention(text: str, trace: Trace) -> View:

@@ -25,6 +25,7 @@ from regard.metrics.score import Score
 from regard.tasks.task import Sample, Task
 from regard.training.beginning import Beginning, Weights, whole
 from regard.training.choices import choose_device, choose_threads
+from regard.training.forgetting import watch_forgetting
 from regard.training.loop import InterruptedRunError, Position, Trainer
 from regard.training.memory import keep_freed_memory
 from regard.training.options import Budget, RunOptions
@@ -72,6 +73,7 @@ def carry_out(
         options.progress.say(line)
     begun = beginning.identity() if beginning else {"from": None}
     identity = {**task.settings(), "examples": task.examples(), **begun}
+    forgetting = watch_forgetting(task.model, beginning, options.forgetting)
     trainer = Trainer(
         task,
         budget.config,
@@ -81,6 +83,7 @@ def carry_out(
         identity=identity,
         rates=rates,
         go_on=options.go_on,
+        also=forgetting.along_the_way if forgetting else dict,
     )
     if options.force:  # an earlier run goes only when nothing is left that could be wrong with this one
         clear_output(out)
@@ -96,6 +99,11 @@ def carry_out(
         _write_model(out, task, weights, budget.config, (), described)
         options.progress.say(f"scoring it: {task.scored_on}")
         scores, samples = task.evaluate()
+        if forgetting:
+            forgotten = forgetting.after()
+            options.progress.say(str(forgotten))
+            choices.append(str(forgotten))
+            scores = [*scores, *forgotten.scores()]
         _write_model(out, task, weights, budget.config, scores, described)
         write_report(
             out,
@@ -140,7 +148,9 @@ def _write_model(
         num_parameters=sum(param.numel() for param in task.model.parameters()),
         data=tuple(task.data),
         settings=_settings(task, training, described),
-        scores=tuple(CardScore(metric=s.name, value=s.value, on=task.scored_on, signature=s.signature) for s in scores),
+        scores=tuple(
+            CardScore(metric=s.name, value=s.value, on=s.on or task.scored_on, signature=s.signature) for s in scores
+        ),
         command=usage.command,
         python=usage.python,
         versions={package: version(package) for package in ("regard", "torch", "tokenizers")},
