@@ -3,8 +3,8 @@
 Run: every `regard` command of the fenced blocks and of the table of commands, and every Python block, in the order of
 the page. They run where the reader would be: in a folder with pairs.tsv, test.tsv, reviews.csv, squad.json, book.txt,
 more.txt, file.txt, texts.txt and texts, trained models in runs, and somebody's model in folder. Two things are changed,
-and only these: a training gets two steps of a tiny model instead of minutes, and the translator that is already there
-was trained with `--recipe paper`, as `export` needs.
+and only these: a training gets two steps of a tiny model instead of minutes (so do those of a transfer curve, which has
+one seed), and the translator that is already there was trained with `--recipe paper`, as `export` needs.
 
 Not run: the `make` commands and `regard demo` (a run of the demo is in tests/cli; that the targets exist is checked
 here), and `source`, which belongs to the reader's shell.
@@ -127,6 +127,8 @@ def test_a_command(words: list[str], at_the_readers: Path, capsys: pytest.Captur
         # A model that goes on from another has its shape already.
         shape = {"steps": 2} if "--from" in words else SMALL | ({"context": 32} if words[1] == "generate" else {})
         words += flags(shape)
+    if words[0] == "transfer":
+        words += ["--seeds", "1", "--least-steps", "2"]
     if words[0] == "export":
         shutil.rmtree(at_the_readers / "folder")
     assert main(words) == 0, capsys.readouterr().err

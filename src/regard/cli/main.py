@@ -28,6 +28,7 @@ VERBS = {  # verb: (module, what it does)
     "tag": ("tag", "a label for every word of a text: names, parts of speech"),
     "answer": ("answer", 'find the answer in a passage: `regard answer runs/mine "Who sleeps?" "The cat sleeps."`'),
     "senses": ("senses", "same word, other meaning: which layer of a BERT tells the senses of a word apart"),
+    "transfer": ("transfer", "what pre-training is worth: pre-trained or from scratch, by number of labels"),
     "evaluate": ("evaluate", "score a model on a test file by the official metric of its task"),
     "look": ("look", "draw what a model attends to, as one offline page"),
     "tokens": ("tokens", "show how a text is cut into pieces, with ids and merges"),

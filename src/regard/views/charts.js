@@ -1,5 +1,6 @@
 /**
  * Line charts: curves over steps or whatever `axis` says, with a read-out under the pointer and a logarithmic axis on request.
+ * Where `logAcross` is set, few points are marked and labelled one by one; a series may have a `spread` [x, low, high].
  *
  * Knows points and names, not what they measure.
  */
@@ -21,9 +22,9 @@ export function short(number, digits = 4) {
 }
 
 /** A chart as an element that follows its own width. */
-export function chart({ title, series, axis = "step" }) {
+export function chart({ title, series, axis = "step", logAcross = false }) {
   const values = series.flatMap((one) => one.points.map(([, value]) => value).filter((value) => value !== null));
-  const state = { log: false, smooth: series.some(isNoisy), cursor: null };
+  const state = { log: false, logAcross, smooth: series.some(isNoisy), cursor: null };
   const drawing = svg("svg", { class: "chart-drawing", height: HEIGHT, role: "img", "aria-label": describe(title, series, axis) });
   const legend = el("div", { class: "chart-legend" });
   const redraw = () => draw(drawing, legend, series, state, axis);
@@ -70,8 +71,10 @@ function draw(drawing, legend, series, state, axis) {
     return;
   }
   const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT - MARGIN.bottom };
-  const across = scale(points.map(([step]) => step), box.left, box.right, false);
-  const up = scale(points.map(([, value]) => value), box.bottom, box.top, state.log);
+  const spreads = series.flatMap((one) => (one.spread ?? []).flatMap(([, low, high]) => [low, high]));
+  const across = scale(points.map(([step]) => step), box.left, box.right, state.logAcross);
+  const up = scale([...points.map(([, value]) => value), ...spreads], box.bottom, box.top, state.log);
+  if (state.logAcross) across.ticks = [...new Set(points.map(([step]) => step))];
   const parts = [];
   const write = (x, y, anchor, text, kind = "") => {
     parts.push(svg("text", { class: `axis-text ${kind}`, x, y, "text-anchor": anchor, text }));
@@ -91,7 +94,11 @@ function draw(drawing, legend, series, state, axis) {
     const trace = (line, look) => {
       parts.push(svg("path", { class: `curve series-${at % 6} ${look}`, d: path(line, across, up) }));
     };
+    for (const [step, low, high] of one.spread ?? []) {
+      rule(across.place(step), up.place(low), across.place(step), up.place(high), `whisker series-${at % 6}`);
+    }
     trace(one.points, smooth ? "faint" : "");
+    if (one.spread) one.points.forEach((point) => spot(point, at));
     if (smooth) trace(smoothed(one.points), "");
     if (one.points.length === 1 && one.points[0][1] !== null) spot(one.points[0], at);
   });
@@ -145,7 +152,7 @@ function smoothed(points) {
 function scale(values, from, to, log) {
   let [low, high] = ends(values);
   if (low === high) {
-    const spread = Math.abs(low) / 2 || 0.5;
+    const spread = Math.abs(low) / 2 || 0.5; // of a positive number, so that a logarithm stays possible
     [low, high] = [low - spread, high + spread];
   }
   const step = roundStep(low, high, Math.abs(to - from) > 330 ? 6 : 4);

@@ -158,10 +158,14 @@ def draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, w
         picture.text(x, y + 40, "no finite values", fill=MUTED, size=12)
         return
     left, top, right, bottom = x + 46, y + 44, x + width, y + height - 24
-    (low_x, high_x), (low_y, high_y) = _span([p[0] for p in points]), _span([p[1] for p in points])
+    steps = sorted({point[0] for point in points})
+    spreads = [end for one in chart["series"] for _, *ends in one.get("spread", ()) for end in ends]
+    turn = math.log10 if chart.get("logAcross") else float
+    low_y, high_y = _span([*(p[1] for p in points), *spreads])
+    low_x, high_x = map(turn, _span(steps))
 
     def across(step: float) -> float:
-        return left + (step - low_x) / (high_x - low_x) * (right - left)
+        return left + (turn(step) - low_x) / (high_x - low_x) * (right - left)
 
     def up(value: float) -> float:
         return bottom - (value - low_y) / (high_y - low_y) * (bottom - top)
@@ -169,11 +173,13 @@ def draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, w
     for tick in _ticks(low_y, high_y):
         picture.polyline([(left, up(tick)), (right, up(tick))], stroke=RULE, width=1)
         picture.text(left - 7, up(tick) + 4, f"{tick:g}", size=11, fill=MUTED, anchor="end")
-    for tick in _ticks(low_x, high_x):
+    for tick in steps if chart.get("logAcross") else _ticks(low_x, high_x):
         picture.text(across(tick), bottom + 16, f"{tick:g}", size=11, fill=MUTED, anchor="middle")
     legend_x = left
     for place, one in enumerate(chart["series"]):
         colour = SERIES_COLOURS[place % len(SERIES_COLOURS)]
+        for step, low, high in one.get("spread", ()):
+            picture.polyline([(across(step), up(low)), (across(step), up(high))], stroke=colour, width=1.5)
         run: list[tuple[float, float]] = []
         for step, value in [*one["points"], [0.0, None]]:  # the gap at the end closes the last run
             if value is not None:

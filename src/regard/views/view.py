@@ -38,6 +38,7 @@ _NOTEBOOK_HEIGHT = {
     "senses": 900,
     "steps": 900,
     "tokens": 420,
+    "transfer": 700,
 }
 _PNG_SCALE = 2  # two pixels of the file for one of the drawing: sharp on dense screens and in print
 _PNG_SECONDS = 60
