@@ -194,14 +194,14 @@ def _read(
     require_two_labels(labels, data, len(examples))
     if validation is None:
         kinds = [label for _, label in examples]
-        train, held = split_validation(len(examples), share=HELD_OUT_SHARE, kinds=kinds)
-        remarks.append(f"validation: {len(held):,} examples held out of the file (no --validation was given)")
-        kept = [examples[number] for number in train]
-        if missing := set(labels).difference(label for _, label in kept):
+        kept, out = split_validation(len(examples), share=HELD_OUT_SHARE, kinds=kinds)
+        remarks.append(f"validation: {len(out):,} examples held out of the file (no --validation was given)")
+        train, held = ([examples[number] for number in part] for part in (kept, out))
+        if missing := set(labels).difference(label for _, label in train):
             raise DataError(
                 f"{data}: too few examples of {', '.join(sorted(missing))} to learn from some and test others."
             )
-        return kept, [examples[number] for number in held], remarks
+        return train, held, remarks
     checking = read_labelled(validation, columns=asked, skip_bad_rows=skip_bad_rows)
     known = refuse_unseen(checking, validation, labels, lambda one: one.labels, skip_bad_rows=skip_bad_rows)
     remarks += [*known.remarks, *skipped_rows(known.bad)]
