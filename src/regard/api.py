@@ -185,7 +185,7 @@ def _look_at_reading(model: Writer | Embedder | Classifier | Tagger | Answerer, 
 
 
 def senses(
-    model: Embedder | Classifier | Tagger, sentences: PathLike | None = None, *, skip_bad_rows: bool = False
+    model: Embedder | Classifier | Tagger | Answerer, sentences: PathLike | None = None, *, skip_bad_rows: bool = False
 ) -> Senses:
     """Same word, other meaning: for every layer of a BERT, how often a word's nearest sentence means it alike.
 

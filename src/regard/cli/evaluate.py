@@ -18,7 +18,7 @@ class Arguments:
     """Score a model on a test file by the official metric of its task.
 
     A translator by sacreBLEU and chrF, a classifier as GLUE, a tagger by entity F1, answers by SQuAD's exact match and
-    F1; a BERT that fills gaps by the hidden words of a plain text that it guesses, and any BERT on pairs with numbers by
+    F1; a BERT that fills gaps by the hidden words of plain text that it guesses, and any BERT on pairs with numbers by
     how well the cosines of its vectors correlate with them. Each score comes with the signature that repeats it, and
     with what always saying the same would reach. What is not given of --beams and --length-penalty is taken from the
     model's folder.
@@ -52,7 +52,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.cli.classify import label_columns
     from regard.tasks.answer import Answerer
     from regard.tasks.classify import Classifier
-    from regard.tasks.embed import Embedder
+    from regard.tasks.embed import TASKS, Embedder
     from regard.tasks.folders import load_folder, load_translator
     from regard.tasks.tag import Tagger
 
@@ -77,7 +77,7 @@ def main(verb: str, arguments: list[str]) -> int:
             skip_bad_rows=asked.skip_bad_rows,
             progress=True,
         )
-    elif isinstance(model, Embedder) and model.task in ("embed", "fill"):
+    elif isinstance(model, Embedder) and TASKS[model.head.kind] in ("embed", "fill"):
         scores = evaluate(
             model, asked.data, columns=label_columns(asked, "pair"), skip_bad_rows=asked.skip_bad_rows, progress=True
         )
