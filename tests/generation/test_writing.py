@@ -37,7 +37,7 @@ def make_model(positions: str = "rotary", seed: int = 0) -> GPT:
 def written(model: GPT, prompts: list[list[int]], *, lookup: bool = False, **settings: object) -> list[list[Written]]:
     config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
     rows: list[list[Written]] = [[] for _ in prompts]
-    for one in write(TorchGPTDecoder(model), prompts, config=config, context=CONTEXT, end_id=10, lookup=lookup):
+    for one in write(TorchGPTDecoder(model), prompts, config=config, context=CONTEXT, end_ids=(10,), lookup=lookup):
         rows[one.row].append(one)
     return rows
 
@@ -99,7 +99,7 @@ def test_guessing_changes_nothing(settings: dict[str, float]) -> None:
         prompt = [1, 2, 3, 1, 2, 3, 1]
         plain = written(model, [prompt], **settings)[0]
         config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
-        guessed = list(write(Counted(model), [prompt], config=config, context=CONTEXT, end_id=10, lookup=True))
+        guessed = list(write(Counted(model), [prompt], config=config, context=CONTEXT, end_ids=(10,), lookup=True))
         assert [one.id for one in guessed] == [one.id for one in plain]
         for one, other in zip(guessed, plain, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)

@@ -76,6 +76,12 @@ def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in ("W", "F")
 
 
+def behind(decode: Callable[[Sequence[int]], str], before: Sequence[int]) -> Callable[[Sequence[int]], str]:
+    """`decode` for ids that come behind others: many decoders drop the space before the first word of a text."""
+    known = len(decode(before))
+    return lambda ids: decode([*before, *ids])[known:]
+
+
 class StoppingStream:
     """Turns growing ids into pieces of text, up to the first of some stop texts, of which nothing is ever shown.
 

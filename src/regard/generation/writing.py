@@ -7,7 +7,7 @@ are taken for a guess and checked in one pass. Each is drawn as without guessing
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -45,14 +45,27 @@ def write(
     *,
     config: SamplingConfig,
     context: int,
-    end_id: int | None = None,
+    end_ids: Collection[int] = (),
+    prefix: int = 0,
     lookup: bool = False,
     device: torch.device | None = None,
 ) -> Iterator[Written]:
-    """The tokens that go on from each of `prompts`, as they are drawn; an end symbol ends its row and comes last."""
-    writing = _Writing(decoder, prompts, config, end_id=end_id, lookup=lookup and len(prompts) == 1)
+    """The tokens that go on from each of `prompts`, as they are drawn; an end symbol ends its row and comes last.
+
+    Every prompt begins with `prefix` tokens that are never forgotten.
+    """
+    lookup = lookup and len(prompts) == 1
+    writing = _Writing(decoder, prompts, config, end_ids=end_ids, prefix=prefix, lookup=lookup)
     while writing.left:
         yield from writing.until_full(context, device)
+
+
+def ending(ids: Sequence[int], room: int, prefix: int = 0) -> list[int]:
+    """As much of the end of a text as there is room for, behind the `prefix` tokens that every text begins with."""
+    if len(ids) <= room:
+        return list(ids)
+    kept = prefix if prefix < room else 0
+    return [*ids[:kept], *ids[len(ids) - room + kept :]]
 
 
 class _Writing:
@@ -64,10 +77,11 @@ class _Writing:
         prompts: Sequence[Sequence[int]],
         config: SamplingConfig,
         *,
-        end_id: int | None,
+        end_ids: Collection[int],
+        prefix: int,
         lookup: bool,
     ) -> None:
-        self.decoder, self.end_id, self.lookup = decoder, end_id, lookup
+        self.decoder, self.end_ids, self.prefix, self.lookup = decoder, end_ids, prefix, lookup
         self.texts = [list(prompt) for prompt in prompts]
         self.sampler = Sampler(config, len(self.texts))
         self.left = dict.fromkeys(range(len(self.texts)), config.max_new_tokens)
@@ -77,7 +91,7 @@ class _Writing:
         rows = list(self.left)
         # Half of the context stays free for what is written, unless less is wanted.
         kept = context - min(max(self.left.values()), context // 2)
-        read = [self.texts[row][-kept:] for row in rows]
+        read = [ending(self.texts[row], kept, self.prefix) for row in rows]
         lengths = torch.tensor([len(ids) for ids in read], device=device)
         longest = max(map(len, read))
         ids = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in read], device=device)
@@ -106,7 +120,7 @@ class _Writing:
         for row, pick, log_prob in zip(rows, chosen.tolist(), log_probs.tolist(), strict=True):
             self.texts[row].append(pick)
             self.left[row] -= 1
-            if pick == self.end_id or not self.left[row]:
+            if pick in self.end_ids or not self.left[row]:
                 del self.left[row]
             yield Written(row, pick, log_prob)
         return chosen
