@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 USUAL, BY_SIZE, BY_RECIPE = "(usually {})", "(by --size)", "(by --size and --recipe)"
 NOT_FOR_ENCODERS = ("pooler", "segments", "head_dropout")  # settled by what a BERT learns from
-HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
+HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "rotary_scaling", "architecture")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.errors import FolderError, UsageError
 
@@ -161,10 +161,15 @@ class Tokenizer:
             return "char" if by_character else "word"
         return str(model).lower()
 
+    @property
+    def has_post_processor(self) -> bool:
+        """Whether the file says what is put around a text, be it nothing."""
+        return self._backend.post_processor is not None
+
     @cached_property
     def prefix_ids(self) -> tuple[int, ...]:
         """The symbols that other tools put before every text, as the file says; `encode` leaves them out."""
-        if self._backend.post_processor is None:
+        if not self.has_post_processor:
             return ()
         marked = self._backend.encode("a", add_special_tokens=True)
         added = list(
@@ -381,6 +386,15 @@ class Tokenizer:
         """The same tokenizer, whose special symbols have other roles."""
         return Tokenizer(self._backend, symbols)
 
+    def with_prefix(self, *names: str) -> Tokenizer:
+        """The same tokenizer, whose file says that these symbols come before every text."""
+        backend = tokenizers.Tokenizer.from_str(self.to_json())
+        known = [(name, backend.token_to_id(name)) for name in names]
+        if unknown := [name for name, i in known if i is None]:
+            raise FolderError(f"{unknown[0]!r} is to come before every text, but is not in the vocabulary.")
+        backend.post_processor = processors.TemplateProcessing(single=[*names, "$A"], special_tokens=known)
+        return Tokenizer(backend, self.symbols)
+
     def to_json(self) -> str:
         """What `save` writes, without line breaks."""
         return str(self._backend.to_str())
@@ -556,7 +570,7 @@ def _require_text(text: object, what: str) -> None:
 def _recognise_symbols(backend: tokenizers.Tokenizer) -> Symbols:
     special = {i: token.content for i, token in backend.get_added_tokens_decoder().items() if token.special}
     vocabulary = backend.get_vocab(with_added_tokens=True)
-    found: dict[str, str | None] = {}
+    found: dict[str, Any] = {}
     for role, names in _USUAL_NAMES.items():
         found[role] = next((name for name in names if name in vocabulary), None)
     if getattr(backend.model, "unk_token", None):
