@@ -613,3 +613,22 @@ def test_a_broken_model_is_named(place: tuple[int, int], bad: float) -> None:
     for function in (greedy, beam_search):
         with pytest.raises(RegardError, match="no usable probabilities"):
             function(TableDecoder(table), *ONE_SOURCE, end_id=END)
+
+
+def test_any_of_several_ends_is_an_end() -> None:
+    # 5 ends a text as END does: three of the four likeliest first symbols of a beam of 2 may be ends.
+    table = table_of({START: {2: 0.3, 3: 0.1, END: 0.35, 5: 0.25}, 2: {5: 0.6, 4: 0.4}, 3: {END: 1}, 4: {END: 1}}, 6)
+    config = SearchConfig(beams=2, n_best=2, length_penalty=0.0)
+    found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]
+    assert [(one.ids, one.end_id, one.ended) for one in found] == [((), END, True), ((), 5, True)]
+    assert [one.log_prob for one in found] == pytest.approx([math.log(0.35), math.log(0.25)])
+    later = beam_search(
+        TableDecoder(table),
+        *ONE_SOURCE,
+        end_id=END,
+        other_ends=[5],
+        config=SearchConfig(beams=2, n_best=2, length_penalty=0.0, min_new_tokens=1),
+    )[0]
+    assert [(one.ids, one.end_id) for one in later] == [((2,), 5), ((2, 4), END)]
+    with pytest.raises(UsageError, match="end symbol \\(5\\) is among forbidden_ids"):
+        beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], forbidden_ids=[5])

@@ -8,7 +8,7 @@ import torch
 from regard.generation.decoder import TorchGPTDecoder
 from regard.generation.settings import SamplingConfig
 from regard.generation.streaming import StoppingStream
-from regard.generation.writing import Written, write
+from regard.generation.writing import Written, ending, write
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
 
@@ -127,3 +127,40 @@ def test_what_was_held_back_comes_at_the_end() -> None:
     assert stream.finish() == "st"
     assert stream.text == "é st"
     assert not stream.stopped
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+def test_the_first_tokens_are_never_forgotten(prefix: int) -> None:
+    """Whatever is read in one go begins with them, however often the context was full."""
+    read: list[list[int]] = []
+
+    class Recorded(TorchGPTDecoder):
+        def prefill(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            read.append(ids[0].tolist())
+            return super().prefill(ids, lengths)
+
+    first, prompt = [8, 9][:prefix], [1, 2, 3] * 7
+    config = SamplingConfig(temperature=0.0, max_new_tokens=30)
+    new = list(write(Recorded(make_model()), [[*first, *prompt]], config=config, context=CONTEXT, prefix=prefix))
+    assert len(read) > 2
+    assert len(new) == 30
+    assert all(ids[:prefix] == first for ids in read)
+    assert read[0] == [*first, *prompt[-(7 - prefix) :]]
+    assert all(len(ids) <= CONTEXT for ids in read)
+
+
+def test_the_end_of_a_text_that_there_is_room_for() -> None:
+    ids = list(range(9))
+    assert ending(ids, 9) == ending(ids, 20, 3) == ids
+    assert ending(ids, 4) == [5, 6, 7, 8]
+    assert ending(ids, 4, 1) == [0, 6, 7, 8]
+    assert ending(ids, 3, 3) == [6, 7, 8]  # what is to be gone on with matters more than what stands before it
+
+
+def test_each_of_several_ends_ends_a_row() -> None:
+    model, config = make_model(), SamplingConfig(temperature=0.0, max_new_tokens=12)
+    endless = [one.id for one in write(TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT)]
+    found = [
+        one.id for one in write(TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT, end_ids={endless[4], 99})
+    ]
+    assert found == endless[: endless.index(endless[4]) + 1]

@@ -109,7 +109,7 @@ def _load_folder(path: Path) -> AnyModel:
     if task in (classify.CLASSIFY, classify.PAIR):
         return _as_classifier(found, task, config.get("max_tokens"))
     if task == answer.NAME:
-        with _usable(path):
+        with usable(path / CONFIG):
             reading = from_dict(SpanConfig, config.get("answering", {}))
         return _as_answerer(found, config.get("max_tokens"), reading)
     return _as_tagger(found, config.get("max_tokens")) if task == tag.NAME else found
