@@ -46,11 +46,23 @@ class Format:
     required: Sequence[Requirement]
     config_from: Callable[[Mapping[str, Any], Refusals], GPTConfig]
     settings_from: Callable[[GPTConfig], dict[str, Any]]
-    ours_of: Callable[[Mapping[str, Tensor], GPTConfig], dict[str, Tensor]]
+    ours_of: Callable[[Mapping[str, Tensor], GPTConfig], dict[str, Tensor]]  # by names without their prefix
     theirs_of: Callable[[Mapping[str, Tensor], GPTConfig], dict[str, Tensor]]
     prefix: str = joining.PREFIX  # of the names of all tensors but the output matrix
     leftovers: tuple[str, ...] = joining.LEFTOVERS  # ends of names of tensors that are no weights
     written: bool = True  # whether models of ours are written as this class
+
+    def read(self, tensors: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+        """Their tensors as ours. All must be there, in the shapes that the config asks for, and no others."""
+        found = {name: tensor for name, tensor in tensors.items() if not name.endswith(self.leftovers)}
+        if config.tie_embeddings:
+            found.pop(joining.OUTPUT, None)  # the embedding again
+        with torch.device("meta"):  # names and shapes, and no numbers
+            expected = self.theirs_of(own_tensors(GPT(config)), config)
+        if not any(name.startswith(self.prefix) for name in found):
+            expected = {name.removeprefix(self.prefix): tensor for name, tensor in expected.items()}
+        check_fit(found, expected, self.class_name)
+        return self.ours_of({name.removeprefix(self.prefix): tensor for name, tensor in found.items()}, config)
 
 
 def _llama(name: str) -> Format:
@@ -111,21 +123,7 @@ def read_decoder(path: Path) -> ForeignWriter:
         config = form.config_from(folder.config, Refusals(str(path / CONFIG)))
     tokenizer = _read_tokenizer(folder)
     tokenizer.fits(config.vocab_size)
-    tensors = form.ours_of(_weights(folder.tensors, form, config), config)
-    return ForeignWriter(config, tensors, tokenizer, _read_sampling(folder))
-
-
-def _weights(tensors: Mapping[str, Tensor], form: Format, config: GPTConfig) -> dict[str, Tensor]:
-    """The weights of a folder by their bare names. All must be there, in the shapes that the config asks for."""
-    found = {name: tensor for name, tensor in tensors.items() if not name.endswith(form.leftovers)}
-    if config.tie_embeddings:
-        found.pop(joining.OUTPUT, None)  # the embedding again
-    with torch.device("meta"):  # names and shapes, and no numbers
-        expected = form.theirs_of(own_tensors(GPT(config)), config)
-    if not any(name.startswith(form.prefix) for name in found):
-        expected = {name.removeprefix(form.prefix): tensor for name, tensor in expected.items()}
-    check_fit(found, expected, form.class_name)
-    return {name.removeprefix(form.prefix): tensor for name, tensor in found.items()}
+    return ForeignWriter(config, form.read(folder.tensors, config), tokenizer, _read_sampling(folder))
 
 
 def class_for(config: GPTConfig) -> str:
