@@ -256,6 +256,14 @@ def test_a_short_text_goes_on_after_the_longest_has_left(kind: str) -> None:
     assert compiled.max_new_tokens == 0
 
 
+def test_there_may_be_more_texts_than_tokens() -> None:
+    model, rows = make_gpt(), SIZE + 3
+    ids = random_ids(rows, 5)
+    with torch.no_grad():
+        truth = model(ids)[:, -1]
+    torch.testing.assert_close(FastGPTDecoder(model).prefill(ids, torch.full((rows,), 5)), truth, **EXACT)
+
+
 def test_ids_and_positions_that_are_not_there_are_refused() -> None:
     decoder = FastGPTDecoder(make_gpt())
     for wrong in (-1, SIZE):

@@ -241,7 +241,7 @@ class FastGPTDecoder:
         slots = np.arange(len(hidden))
         self._head._make_room(len(hidden), 1)
         self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
-        self._head.run(slots, slots, slots, self._lines, self._sources)
+        self._head.run(np.zeros_like(slots), slots, slots, self._lines, self._sources)  # no id is looked up
         return self._finished(self._head.logits())
 
     @torch.no_grad()
