@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from regard.errors import RegardError
 from regard.generation.decoder import TorchGPTDecoder
 from regard.generation.settings import SamplingConfig
 from regard.generation.streaming import StoppingStream
@@ -68,18 +73,62 @@ def test_greedy_is_the_likeliest_at_every_step_past_the_end_of_the_context(posit
         assert found == by_hand(model, prompt, 40)
 
 
-def test_a_text_is_the_same_in_company() -> None:
+@pytest.mark.parametrize("positions", ["rotary", "learned", "none"])
+def test_a_text_is_the_same_in_company(positions: str) -> None:
+    """Also past the end of the context, which texts of several lengths reach at several times."""
     prompts = [[3], [1, 2, 3, 4, 5], [7, 7], list(range(10)) * 2]
     for settings in ({"temperature": 0.0}, {"temperature": 1.0, "seed": 3}):
         for seed in range(3):
-            model = make_model("learned", seed)
+            model = make_model(positions, seed)
             together = written(model, prompts, **settings)
             for row, prompt in enumerate(prompts):
                 own = {**settings, "seed": 3 + row} if settings["temperature"] else settings
                 alone = written(model, [prompt], **own)[0]
-                # Company may end earlier or need a longer text read; within one context they must agree.
-                agreed = min(len(alone), len(together[row]), CONTEXT // 2)
-                assert [one.id for one in alone][:agreed] == [one.id for one in together[row]][:agreed]
+                assert [one.id for one in together[row]] == [one.id for one in alone]
+
+
+@pytest.mark.parametrize("context", [1, 2, 3])
+def test_the_smallest_contexts_slide_too(context: int) -> None:
+    model = make_model()
+    config = SamplingConfig(temperature=0.0, max_new_tokens=9)
+    prompts = [[3], [1, 2, 3, 4, 5]]
+    together = list(write(TorchGPTDecoder(model), prompts, config=config, context=context))
+    for row, prompt in enumerate(prompts):
+        alone = list(write(TorchGPTDecoder(model), [prompt], config=config, context=context))
+        assert [one.id for one in together if one.row == row] == [one.id for one in alone]
+
+
+def test_a_text_that_was_dropped_is_written_no_more() -> None:
+    steps: list[int] = []
+
+    class Counted(TorchGPTDecoder):
+        def step(self, ids: torch.Tensor) -> torch.Tensor:
+            steps.append(len(ids))
+            return super().step(ids)
+
+    model, config = make_model("learned"), SamplingConfig(temperature=0.0, max_new_tokens=7)
+    prompts = [[3], [1, 2, 3], [7, 7]]
+    alone = [one.id for one in written(model, prompts[2:], max_new_tokens=7)[0]]
+    writing = write(Counted(model), prompts, config=config, context=CONTEXT)
+    found: list[list[int]] = [[], [], []]
+    for row, id_, _ in writing:
+        found[row].append(id_)
+        if len(found[0]) == 2:
+            writing.drop(0)
+            writing.drop(1)
+    assert [len(ids) for ids in found] == [2, 1, 7], "the second was dropped before its second token"
+    assert found[2] == alone
+    assert steps == [3, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_probability_is_not_written(temperature: float, value: float) -> None:
+    model = make_model()
+    with torch.no_grad():
+        model.output_weight[3] = value
+    with pytest.raises(RegardError, match="no usable probabilities"):
+        written(model, [[1, 2]], temperature=temperature)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +168,47 @@ def test_a_stop_text_never_leaks_a_part() -> None:
         shown.append(piece)
     assert shown == ["a", "", "", "cda", "", "f", ""]
     assert (stream.rest, stream.text, stream.stopped) == ("", "acdaf", True)
+
+
+def reads_as_the_whole(decode: Callable[[Sequence[int]], str], ids: list[int], stops: tuple[str, ...]) -> None:
+    """Compare a stream with what comes out where all ids are decoded, and all text is searched, after each."""
+    stream, shown = StoppingStream(decode, stops), ""
+    for count, id_ in enumerate(ids, start=1):
+        whole = decode(ids[:count])
+        ends = [whole.find(stop) for stop in stops if stop in whole]
+        piece = stream.push(id_)
+        assert stream.stopped == bool(ends) == (piece is None)
+        assert stream.text == (whole[: min(ends)] if ends else whole)
+        shown += piece or ""
+        assert stream.text.startswith(shown)
+        if ends:
+            break
+    assert shown + stream.finish() == stream.text
+
+
+@given(
+    st.text("aé€😀 ", min_size=1, max_size=200),
+    st.lists(st.text("aé€ ", min_size=1, max_size=5), max_size=2).map(tuple),
+    st.integers(0, 255),
+)
+def test_a_long_stream_reads_as_the_whole(text: str, stops: tuple[str, ...], broken: int) -> None:
+    data = text.encode()
+    ids = [*data, broken, *data]  # a byte that fits nowhere may part characters
+    reads_as_the_whole(lambda ids: bytes(ids).decode("utf-8", "replace"), ids, stops)
+
+
+def test_the_end_of_a_long_stream_costs_no_more_than_its_beginning() -> None:
+    longest = 0
+
+    def decode(ids: Sequence[int]) -> str:
+        nonlocal longest
+        longest = max(longest, len(ids))
+        return bytes(ids).decode("utf-8", "replace")
+
+    stream = StoppingStream(decode, ("never",))
+    pieces = [stream.push(byte) for byte in "ein schöner Satz. ".encode() * 200]
+    assert "".join(piece or "" for piece in pieces) + stream.finish() == stream.text == "ein schöner Satz. " * 200
+    assert longest <= 256
 
 
 def test_what_was_held_back_comes_at_the_end() -> None:

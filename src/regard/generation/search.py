@@ -124,7 +124,7 @@ def beam_search(
     while beams.advance():
         pass
     if not all(beams.finished):
-        raise _unusable()
+        raise no_probabilities()
     return beams.finished
 
 
@@ -174,7 +174,7 @@ class _Run:
         values, ids = self.log_probs.max(dim=-1)
         self.written += 1
         if not bool(torch.isfinite(values).all()):
-            raise _unusable()
+            raise no_probabilities()
         return values, ids
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
@@ -264,7 +264,7 @@ class _Beams:
         before = self.totals.repeat_interleave(choices, dim=1)
         totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams than places
         if bool(totals.isnan().any()):
-            raise _unusable()
+            raise no_probabilities()
         totals, order = totals.sort(dim=1, descending=True, stable=True)
         totals, order = (x[:, :count] for x in (totals, order))
         first_row = torch.arange(0, sentences * self.width, self.width, device=order.device)[:, None]
@@ -335,7 +335,7 @@ def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[:, :count], places[:, :count]
 
 
-def _unusable() -> RegardError:
+def no_probabilities() -> RegardError:
     return RegardError(
         "the model gives no usable probabilities (NaN or infinite logits): its weights are damaged or its training "
         "diverged; use an earlier checkpoint."

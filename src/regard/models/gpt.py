@@ -69,7 +69,7 @@ class GPT(nn.Module):
         if padding is not None:
             keep = (keep & masks.starts(padding)).ready(ids.shape[1], past + ids.shape[1], ids.device)
         for i, block in enumerate(self.decoder):
-            x = block(x, keep, cache=caches[i] if caches else None)
+            x = block(x, keep, cache=caches[i] if caches else None, padding=padding)
         out: Tensor = self.norm(x)
         return out
 

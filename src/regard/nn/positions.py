@@ -101,8 +101,7 @@ class Learned(nn.Module):
             )
         if padding is None:
             return x + self.weight[start:end]
-        places = torch.arange(start, end, device=x.device) - padding[:, None]
-        return x + self.weight[places.clamp(min=0)]
+        return x + self.weight[_places(start, end, padding)]
 
 
 class NoPositions(nn.Module):
@@ -141,9 +140,16 @@ class Rotary(nn.Module):
         sine, cosine = table.chunk(2, dim=-1)
         return {"sine": sine, "cosine": torch.cat((cosine, cosine), dim=-1)}
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """x (B, H, T, Dh), the first token at position `start`."""
-        cosine, sine = (table[start:].to(x.dtype) for table in self.first(start + x.shape[2]))
+    def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
+        """x (B, H, T, Dh), the first token at position `start`; of row b the first `padding[b]` do not count."""
+        end = start + x.shape[2]
+        cosine, sine = self.first(end)
+        if padding is None:
+            cosine, sine = cosine[start:], sine[start:]
+        else:
+            places = _places(start, end, padding)[:, None]
+            cosine, sine = cosine[places], sine[places]  # (B, 1, T, …)
+        cosine, sine = cosine.to(x.dtype), sine.to(x.dtype)
         return _Turn.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
 
     def first(self, length: int) -> tuple[Tensor, Tensor]:
@@ -152,6 +158,11 @@ class Rotary(nn.Module):
             for name, table in self._tables(max(length, 2 * len(self.cosine)), self.cosine.shape[-1]).items():
                 setattr(self, name, table.to(self.cosine))
         return self.cosine[:length], self.sine[:length]
+
+
+def _places(start: int, end: int, padding: Tensor) -> Tensor:
+    """Positions from `start` to `end` of rows that begin with padding, (B, T); padding itself stands at 0."""
+    return (torch.arange(start, end, device=padding.device) - padding[:, None]).clamp(min=0)
 
 
 def _turned(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:
