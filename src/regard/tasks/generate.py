@@ -29,8 +29,8 @@ from regard.generation.backend import gpt_decoder
 from regard.generation.search import Hypothesis, beam_search
 from regard.generation.settings import SamplingConfig, SearchConfig
 from regard.generation.streaming import StoppingStream, behind
-from regard.generation.suggesting import Suggestion, suggest
-from regard.generation.writing import GuessingDecoder, Written, ending, write
+from regard.generation.suggesting import Pieces, Suggestion, suggest
+from regard.generation.writing import GuessingDecoder, Writing, ending, write
 from regard.metrics.score import Score
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
@@ -46,6 +46,7 @@ TOKENIZER = "tokenizer.json"
 VALIDATION_TOKENS = 1 << 16  # read at a time
 WATCHED = 1 << 15  # validation tokens that the loss along the way is measured on: more would cost training its time
 SCORED_TOGETHER = 1 << 12  # tokens of a text that are scored in one pass
+BYTES_COUNTED = 1 << 20  # tokens whose bytes are counted at a time
 SAMPLES = 4  # continuations for the report
 BEHIND = 16  # characters of a prompt that new text is decoded behind
 
@@ -142,13 +143,17 @@ class GenerateTask:
 
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         loss = self.text_loss(self.validation)
-        text = self.tokenizer.decode(self.validation.tolist())
-        tokens_per_byte = len(self.validation) / max(1, len(text.encode("utf-8")))
+        tokens_per_byte = len(self.validation) / max(1, self._num_bytes(self.validation))
         scores = [
             Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.window}"),
             Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.window}"),
         ]
         return scores, self._samples()
+
+    def _num_bytes(self, ids: Ids) -> int:
+        """Bytes of the text of many ids, of which a stretch is in memory at a time."""
+        stretches = (ids[start : start + BYTES_COUNTED].tolist() for start in range(0, len(ids), BYTES_COUNTED))
+        return sum(len(self.tokenizer.decode(stretch).encode("utf-8")) for stretch in stretches)
 
     def _samples(self) -> list[Sample]:
         """How the model goes on from places in the validation text."""
@@ -195,7 +200,7 @@ class Text:
 
     prompt: str
     text: str  # what is new
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # all that were written: an end symbol and what a stop text was found in, too
     log_probs: tuple[float, ...]  # of each token, by the model alone
     ended: bool  # whether an end symbol or a stop text was reached
     score: float | None = None  # of a beam search: the log-probability after the length penalty
@@ -235,7 +240,7 @@ class Writer:
     def __init__(self, model: GPT, tokenizer: Tokenizer, *, sampling: SamplingConfig | None = None) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self.sampling = sampling or SamplingConfig()
-        self._piece_texts: list[str] | None = None
+        self._pieces: Pieces | None = None
 
     @overload
     def __call__(self, prompt: str = ..., *, lookup: bool = ..., **sampling: Any) -> Text: ...
@@ -255,18 +260,15 @@ class Writer:
 
     def _write(self, prompts: list[str], overrides: dict[str, Any], *, lookup: bool = False) -> list[Text]:
         config = self.config(overrides)
-        written = self._written(prompts, config, lookup=lookup)
+        writing = self._written(prompts, config, lookup=lookup)
         streams = [self._stopping_stream(prompt, config.stop) for prompt in prompts]
         found: list[list[tuple[int, float]]] = [[] for _ in prompts]
         done: set[int] = set()
-        for row, id_, log_prob in written:
-            if row in done:
-                continue
+        for row, id_, log_prob in writing:
             found[row].append((id_, log_prob))
             if id_ in self.tokenizer.end_ids or streams[row].push(id_) is None:
                 done.add(row)
-                if len(done) == len(prompts):
-                    break
+                writing.drop(row)
         texts = []
         for row, (prompt, tokens) in enumerate(zip(prompts, found, strict=True)):
             ids = [id_ for id_, _ in tokens]
@@ -334,17 +336,20 @@ class Writer:
         """The likeliest next words, or the likeliest ends of a word that has begun, with their probabilities."""
         if count < 1:
             raise UsageError(f"the number of suggestions must be at least 1, not {count}.")
-        if self._piece_texts is None:
+        if self._pieces is None:
             decode = behind(self.tokenizer.decode, self.tokenizer.encode("a"))
-            self._piece_texts = [
+            texts = [
                 "" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)
             ]
+            self._pieces = Pieces(texts, by_character=self.tokenizer.kind == "char")
+        # Half of a context is read, or less where a word would not fit behind it.
+        context = self.model.config.context
+        kept = max(1, min(-(-context // 2), context - self._pieces.longest))
         return suggest(
             self._decoder(),
             prompt,
-            encode=lambda text: self._prompt_end(text, -(-self.model.config.context // 2)),
-            texts=self._piece_texts,
-            by_character=self.tokenizer.kind == "char",
+            encode=lambda text: self._prompt_end(text, kept),
+            pieces=self._pieces,
             count=count,
         )
 
@@ -444,7 +449,7 @@ class Writer:
     def _decoder(self, steps: int = 1, rows: int = 1) -> GuessingDecoder:
         return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps, rows=rows)
 
-    def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Iterator[Written]:
+    def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Writing:
         return write(
             self._decoder(config.max_new_tokens, len(prompts)),
             [self.prompt_ids(prompt) for prompt in prompts],
