@@ -7,12 +7,14 @@ positions lies. With packed weights the cache is packed, too: 8 bits and a scale
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from numba.core import event
 from torch import Tensor
 
 from regard.errors import UsageError
@@ -352,9 +354,23 @@ def _check_ids(ids: Ints, vocab_size: int) -> None:
         raise UsageError(f"ids must be those of the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
 
 
-def warm_up() -> None:
-    """Compile the kernels, or load them from where an earlier process left them."""
-    wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
-    machine = Machine(Program(width=1, capacity=0))
-    nothing = np.zeros(0, dtype=np.int64)
-    machine.run(nothing, nothing, nothing, Lines([], packed=False), Sources())
+def warm_up(say: Callable[[], None]) -> None:
+    """Load the kernels from where an earlier process left them, or `say` that they are compiled, and do it."""
+    with event.install_listener("numba:compile", _Announcement(say)):
+        wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
+        machine = Machine(Program(width=1, capacity=0))
+        nothing = np.zeros(0, dtype=np.int64)
+        machine.run(nothing, nothing, nothing, Lines([], packed=False), Sources())
+
+
+class _Announcement(event.Listener):  # type: ignore[misc]
+    """Says something the first time that numba compiles."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say = cache(say)
+
+    def on_start(self, happening: Any) -> None:
+        self._say()
+
+    def on_end(self, happening: Any) -> None:
+        """Nothing more is said."""
