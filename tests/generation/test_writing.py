@@ -229,6 +229,10 @@ def test_the_first_tokens_are_never_forgotten(prefix: int) -> None:
             read.append(ids[0].tolist())
             return super().prefill(ids, lengths)
 
+        def refill(self, rows: torch.Tensor, ids: torch.Tensor) -> None:
+            read.append(ids[0].tolist())
+            super().refill(rows, ids)
+
     first, prompt = [8, 9][:prefix], [1, 2, 3] * 7
     config = SamplingConfig(temperature=0.0, max_new_tokens=30)
     new = list(write(Recorded(make_model()), [[*first, *prompt]], config=config, context=CONTEXT, prefix=prefix))

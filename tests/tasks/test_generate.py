@@ -79,9 +79,7 @@ def test_a_text_that_reached_a_stop_costs_nothing_more(monkeypatch: pytest.Monke
 def test_bytes_are_counted_a_stretch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "äbcdefgh ijklm " * 40
     tokenizer = train_tokenizer([text], kind="char", vocab_size=100)
-    config = GPTConfig(
-        vocab_size=tokenizer.vocab_size, layers=1, width=8, hidden=8, heads=2, head_width=4, context=9
-    )
+    config = GPTConfig(vocab_size=tokenizer.vocab_size, layers=1, width=8, hidden=8, heads=2, head_width=4, context=9)
     ids = tokenizer.encode_array(text)
     task = GenerateTask(model=GPT(config), tokenizer=tokenizer, train=ids, validation=ids, config=GenerateConfig())
     monkeypatch.setattr(module, "BYTES_COUNTED", 64)

@@ -130,8 +130,7 @@ def _lines(raw: bytes, where: str) -> list[str]:
     if not lines:
         raise DataError(f"{where} is empty; a text a line is expected.")
     return [
-        decoded(line, f"{where}:{number}", first=number == 1).rstrip("\r")
-        for number, line in enumerate(lines, start=1)
+        decoded(line, f"{where}:{number}", first=number == 1).rstrip("\r") for number, line in enumerate(lines, start=1)
     ]
 
 

@@ -59,7 +59,7 @@ class Corpus:
 
     @classmethod
     def find(cls, paths: Iterable[Path | str]) -> Corpus:
-        """Files as they are named; of a folder, all text files inside it but empty ones, in the order of their names."""
+        """Files as they are named; of a folder, all text files in it but empty ones, in the order of their names."""
         files: list[Path] = []
         passed_over = 0
         for path in map(Path, paths):

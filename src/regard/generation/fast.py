@@ -8,7 +8,6 @@ positions lies. With packed weights the cache is packed, too: 8 bits and a scale
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -367,10 +366,12 @@ class _Announcement(event.Listener):  # type: ignore[misc]
     """Says something the first time that numba compiles."""
 
     def __init__(self, say: Callable[[], None]) -> None:
-        self._say = cache(say)
+        self._say: Callable[[], None] | None = say
 
     def on_start(self, happening: Any) -> None:
-        self._say()
+        if self._say is not None:
+            self._say()
+        self._say = None
 
     def on_end(self, happening: Any) -> None:
         """Nothing more is said."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from regard.errors import RegardError
 
-
 WINDOW = 64  # ids after which it is tried to do without the first of them
 OVERLAP = 16  # ids that are kept before and after the place where a text is parted
 

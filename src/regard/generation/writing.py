@@ -1,8 +1,9 @@
 """Going on with texts: token after token, until an end, a stop or the last token that was asked for.
 
 When the context is full, the writing goes on from its last half: what came before is forgotten, as a reader forgets
-the beginning of a long book. Every text has the context to itself: it is the same in company as alone. With `lookup`, the tokens that followed the last few tokens where these occurred before
-are taken for a guess and checked in one pass. Each is drawn as without guessing, so the text is the same, only sooner.
+the beginning of a long book. Every text has the context to itself: it is the same in company as alone. With `lookup`,
+the tokens that followed the last few tokens where these occurred before are taken for a guess and checked in one pass.
+Each is drawn as without guessing, so the text is the same, only sooner.
 """
 
 from __future__ import annotations

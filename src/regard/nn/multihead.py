@@ -97,9 +97,7 @@ class MultiHeadAttention(nn.Module):
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
 
-    def _self(
-        self, x: Tensor, cache: KVCache | None, padding: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _self(self, x: Tensor, cache: KVCache | None, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         batch, tokens, _ = x.shape
         joint = self.query_key_value(x).view(batch, tokens, -1, self.head_width).transpose(1, 2)
         q_and_k, v = joint.split([self.heads + self.key_value_heads, self.key_value_heads], dim=1)

@@ -338,9 +338,7 @@ class Writer:
             raise UsageError(f"the number of suggestions must be at least 1, not {count}.")
         if self._pieces is None:
             decode = behind(self.tokenizer.decode, self.tokenizer.encode("a"))
-            texts = [
-                "" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)
-            ]
+            texts = ["" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)]
             self._pieces = Pieces(texts, by_character=self.tokenizer.kind == "char")
         # Half of a context is read, or less where a word would not fit behind it.
         context = self.model.config.context
