@@ -78,7 +78,7 @@ def test_a_text_is_the_same_in_company(positions: str) -> None:
     """Also past the end of the context, which texts of several lengths reach at several times."""
     prompts = [[3], [1, 2, 3, 4, 5], [7, 7], list(range(10)) * 2]
     for settings in ({"temperature": 0.0}, {"temperature": 1.0, "seed": 3}):
-        for seed in range(3):
+        for seed in range(2):
             model = make_model(positions, seed)
             together = written(model, prompts, **settings)
             for row, prompt in enumerate(prompts):
