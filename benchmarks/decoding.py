@@ -72,7 +72,7 @@ def regard_decoder(folder: Path, precision: Any) -> Any:
     config = GPTConfig(**PRESETS["gpt2"])
     with torch.device("meta"):
         model = GPT(config)
-    load_into(model, FORMATS["gpt2"].ours_of(read_model(folder).tensors, config))
+    load_into(model, FORMATS["gpt2"].read(read_model(folder).tensors, config))
     pack_weights(model.eval(), precision)
     return gpt_decoder(model, backend="kernels")
 

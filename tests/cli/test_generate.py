@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 import regard as library
 from regard.cli.output import progress_bar
 from regard.errors import UsageError
-from regard.tasks.generate import Writer
+from regard.tasks.generate import GenerateTask, Writer
+from regard.training import writing
 
 Run = Callable[..., Any]
 LINE = "one two three four five six seven eight nine ten.\n"
@@ -129,11 +131,34 @@ def test_beams_end_at_a_stop_text_and_within_the_context(writer: Writer) -> None
     assert 1 <= len(long.tokens) <= writer.model.config.context // 2
 
 
-def test_a_long_prompt_slides_and_says_so(regard: Run, made: Path) -> None:
+def test_a_long_prompt_slides_and_says_so(regard: Run, made: Path, writer: Writer) -> None:
+    import torch
+
     said = regard("generate", made, LINE * 9, "--temperature", 0, "--max-new-tokens", 4)
     assert said.code == 0
-    assert "the model sees the last" in said.err
-    assert said.out.startswith("one") or said.out.strip()
+    assert "the model sees the last 28 of them" in said.err
+    text, ids = said.out.removesuffix("\n"), writer.prompt_ids(LINE * 9)[-28:]
+    for _ in range(4):
+        with torch.no_grad():
+            ids.append(int(writer.model(torch.tensor([ids]))[0, -1].argmax()))
+    assert text == writer.tokenizer.decode(ids[28:])
+
+
+def test_a_search_that_would_leave_the_context_says_how_far_it_goes(regard: Run, made: Path, writer: Writer) -> None:
+    room = writer.model.config.context - len(writer.prompt_ids("one two"))
+    said = regard("generate", made, "one two", "--beams", 2, "--max-new-tokens", room + 1, "--json")
+    assert f"it writes at most {room:,} here, not {room + 1:,}" in said.err
+    assert len(json.loads(said.out)["tokens"]) <= room
+    assert regard("generate", made, "one two", "--beams", 2, "--max-new-tokens", room).err == ""
+
+
+def test_the_prompt_may_come_from_stdin(regard: Run, made: Path) -> None:
+    ask = ("generate", made, "-", "--temperature", 0, "--max-new-tokens", 12)
+    said = regard(*ask, stdin="\ufeffone two\r\none two three".encode())
+    assert said.out == regard("generate", made, "one two\none two three", *ask[3:]).out
+    wrong = regard(*ask, stdin=b"one tw\xf6")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "<stdin>: not UTF-8 (byte 0xF6 at 6: " in wrong.err
 
 
 @pytest.mark.parametrize(
@@ -317,12 +342,44 @@ def test_bad_input(regard: Run, tmp_path: Path, text: str, flags: list[object], 
     assert "Traceback" not in said.err
 
 
-def test_resume_is_exact(regard: Run, book: Path, tmp_path: Path) -> None:
-    flags = [*SMALL, "--context", 32, "--batch-tokens", 512, "--tokens", "char"]
-    assert regard("train", "generate", book, "--out", tmp_path / "a", *flags, "--steps", 6).code == 0
-    assert regard("train", "generate", book, "--out", tmp_path / "b", *flags, "--steps", 6, "--seed", 0).code == 0
+def test_resume_is_exact(regard: Run, book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = [*SMALL, "--context", 32, "--batch-tokens", 512, "--tokens", "char", "--steps", 6]
+    assert regard("train", "generate", book, "--out", tmp_path / "a", *flags).code == 0
+    loss, calls = GenerateTask.loss, 0
+
+    def interrupted(task: GenerateTask, indices: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            signal.raise_signal(signal.SIGINT)
+        return loss(task, indices)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GenerateTask, "loss", interrupted)
+        stopped = regard("train", "generate", book, "--out", tmp_path / "b", *flags)
+    assert stopped.code == 130, stopped.err
+    assert not (tmp_path / "b" / "model.safetensors").exists()
+    resumed = regard("train", "generate", book, "--out", tmp_path / "b", *flags, "--resume")
+    assert resumed.code == 0, resumed.err
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
     assert first == second
+    assert calls < 6, "there was something left to do"
+
+
+def test_a_long_validation_text_is_cut_and_empty_files_are_named(
+    regard: Run, book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MOST_HELD_OUT", 500)
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "book.txt").write_bytes(book.read_bytes())
+    (folder / "empty.txt").touch()
+    flags = [*SMALL, "--context", 32, "--batch-tokens", 512, "--tokens", "char", "--steps", 1]
+    said = regard("train", "generate", folder, "--validation", book, "--out", tmp_path / "m", *flags)
+    assert said.code == 0, said.err
+    assert f"validation: the first 500 of {len(LINE) * 400 + 1:,} tokens" in said.err
+    assert "data: empty files passed over: 1" in said.err
+    assert "500 validation tokens" in said.err
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data import corpus as module
-from regard.data.corpus import Corpus, WindowBatches, corpus_ids, learned_tokenizer, split_ids, windows
+from regard.data.corpus import Corpus, WindowBatches, corpus_ids, kept_corpus, learned_tokenizer, split_ids, windows
 from regard.errors import DataError, UsageError
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
@@ -58,6 +59,29 @@ def test_what_is_not_text_is_refused(tmp_path: Path, name: str, data: bytes, mes
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError, match=message):
         documents(tmp_path / name)
+
+
+def test_empty_files_of_a_folder_are_passed_over_but_not_one_that_was_named(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name, data in (
+        ("empty.txt", b""),
+        ("blank.txt", b" \n\n"),
+        ("mark.txt", "\ufeff".encode()),
+        ("empty.txt.gz", gzip.compress(b"\n")),
+        ("deep/rows.jsonl", b'\n{"text": ""}\n'),
+    ):
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError, match="holds nothing but empty files"):
+        Corpus.find([tmp_path])
+    (tmp_path / "deep" / "full.txt").write_text("words\n", encoding="utf-8")
+    assert documents(tmp_path) == ["words\n"]
+    assert Corpus.find([tmp_path]).remarks() == ["data: empty files passed over: 5"]
+    assert Corpus.find([tmp_path / "deep" / "full.txt"]).remarks() == []
+    with pytest.raises(DataError, match=r"blank\.txt is empty"):
+        documents(tmp_path / "blank.txt", tmp_path)
+    (tmp_path / "wrong.txt").write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"wrong\.txt:1: not valid UTF-8"):
+        documents(tmp_path)
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
@@ -113,6 +137,24 @@ def test_a_large_corpus_is_cut_once_and_found_again(tmp_path: Path, kind: str, m
     with pytest.raises(TypeError):
         corpus_ids(corpus, tokenizer)
     assert not list((tmp_path / "kept").rglob("*.tmp"))
+
+
+def test_what_was_kept_longest_ago_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "MOST_KEPT", 250)
+    folders = {}
+    for time, name in enumerate("ab"):
+        with kept_corpus({"name": name}) as folder:
+            (folder / "ids.npy").write_bytes(bytes(100))
+        os.utime(folder, (time, time))
+    for name in "ac":  # a is older than b, but used again
+        with kept_corpus({"name": name}) as folder:
+            (folder / "ids.npy").write_bytes(bytes(100))
+            folders[folder.name] = name
+    assert {folders.get(path.name) for path in (tmp_path / "corpus").iterdir()} == {"a", "c"}
+    with kept_corpus({"name": "e"}) as folder:
+        (folder / "ids.npy").write_bytes(bytes(999))
+    assert [path.name for path in (tmp_path / "corpus").iterdir()] == [folder.name], "the newest stays in any case"
 
 
 def test_nowhere_to_keep_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

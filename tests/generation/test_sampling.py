@@ -51,6 +51,20 @@ def test_m39_temperature_to_zero_is_the_likeliest() -> None:
     assert {int(nearly.draw(LOGITS, [[]], [0])[0]) for _ in range(200)} == {1}
 
 
+@pytest.mark.parametrize("temperature", [1e-38, 1e-40, 1e-300])
+def test_a_temperature_that_overflows_is_nearly_zero(temperature: float) -> None:
+    assert kept(temperature=temperature) == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_drawing_without_a_seed_leaves_the_dice_of_others_alone() -> None:
+    before = torch.get_rng_state()
+    first, second = (Sampler(SamplingConfig(temperature=1.0), 1) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    logits = torch.zeros(1, 50)
+    draws = [[int(one.draw(logits, [[]], [0])[0]) for _ in range(20)] for one in (first, second)]
+    assert draws[0] != draws[1]
+
+
 def test_m39_draws_are_as_frequent_as_the_softmax_says() -> None:
     draws = 10_000
     sampler = Sampler(SamplingConfig(temperature=1.0, top_k=None, seed=5), 1)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.checkpoint.convert.gpt2 import ours_of
+from regard.checkpoint.convert.decoders import FORMATS
 from regard.errors import RegardError, UsageError
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.search import Hypothesis, beam_search, greedy, stream, top_of_rows
@@ -529,7 +529,7 @@ def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, ca
     ).double().eval()  # fmt: skip
     shape = dict(vocab_size=size, context=31, width=12, layers=2, heads=3, head_width=4, hidden=48)
     ours = GPT(GPTConfig(**{**GPT2, **shape})).double().eval()
-    ours.load_state_dict(ours_of(theirs.state_dict(), ours.config))
+    ours.load_state_dict(FORMATS["gpt2"].read(theirs.state_dict(), ours.config))
     least = 0 if can_end else longest
     found, ended = [], 0
     for prompt in ([5], [2, 3, 11], [7, 7, 7, 7]):
@@ -613,3 +613,30 @@ def test_a_broken_model_is_named(place: tuple[int, int], bad: float) -> None:
     for function in (greedy, beam_search):
         with pytest.raises(RegardError, match="no usable probabilities"):
             function(TableDecoder(table), *ONE_SOURCE, end_id=END)
+
+
+def test_any_of_several_ends_is_an_end() -> None:
+    # 5 ends a text as END does.
+    table = table_of({START: {2: 0.15, 3: 0.1, END: 0.45, 5: 0.3}, 2: {5: 0.6, 4: 0.4}, 3: {END: 1}, 4: {END: 1}}, 6)
+    config = SearchConfig(beams=2, n_best=2, length_penalty=0.0)
+    found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]
+    assert [(one.ids, one.end_id, one.ended) for one in found] == [((), END, True), ((), 5, True)]
+    assert [one.log_prob for one in found] == pytest.approx([math.log(0.45), math.log(0.3)])
+    later = beam_search(
+        TableDecoder(table),
+        *ONE_SOURCE,
+        end_id=END,
+        other_ends=[5],
+        config=SearchConfig(beams=2, n_best=2, length_penalty=0.0, min_new_tokens=1),
+    )[0]
+    assert [(one.ids, one.end_id) for one in later] == [((3,), END), ((2,), 5)]
+    with pytest.raises(UsageError, match="end symbol \\(5\\) is among forbidden_ids"):
+        beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], forbidden_ids=[5])
+
+
+def test_ends_leave_room_for_what_goes_on() -> None:
+    # Of both beams the two ends are likelier than what goes on, which wins in the long run.
+    table = table_of({START: {2: 0.5, 3: 0.5}, **{i: {END: 0.35, 5: 0.35, 4: 0.3} for i in (2, 3)}, 4: {END: 1}}, 6)
+    config = SearchConfig(beams=2, n_best=2, length_penalty=2.0)
+    found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]
+    assert [one.ids for one in found] == [(2, 4), (3, 4)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import RegardError
-from regard.generation.streaming import TextStream, certain_length, pieces
+from regard.generation.streaming import TextStream, behind, certain_length, pieces
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
 
@@ -103,3 +103,13 @@ def test_text_that_was_taken_back_is_an_error() -> None:
 
 def test_nothing_streams_as_nothing() -> None:
     assert list(pieces(lambda ids: "", [])) == []
+
+
+def test_text_behind_a_text_keeps_the_space_before_its_first_word() -> None:
+    words = ["the", "cat", "sat"]
+
+    def decode(ids: Sequence[int]) -> str:
+        return " ".join(words[i] for i in ids)
+
+    assert behind(decode, [0, 1])([2, 0]) == " sat the"
+    assert behind(decode, [])([2, 0]) == "sat the"

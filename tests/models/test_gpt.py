@@ -58,6 +58,10 @@ def test_a_fresh_model_thinks_all_tokens_equally_likely() -> None:
         (dict(heads=4, key_value_heads=3), "4 heads cannot share 3 key-value heads evenly"),
         (dict(dropout=1.0), "dropout must be at least 0 and below 1"),
         (dict(logit_cap=0.0), "logit_cap must be a finite number above 0"),
+        (
+            dict(rotary_scaling=dict(factor=8, low=4, high=1, context=9)),
+            "low less than high: not factor 8, low 4, high 1",
+        ),
         (dict(heads_at={"decoder.9.self": 1}), "unknown address in heads_at 'decoder.9.self'"),
         (dict(heads_at={"decoder.1.self": 0}), "must leave at least 1 head"),
     ],

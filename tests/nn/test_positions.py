@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.errors import UsageError
-from regard.nn.positions import Learned, NoPositions, Rotary, Sinusoidal, make_positions, sinusoids
+from regard.nn.positions import Learned, NoPositions, Rotary, Sinusoidal, make_positions, sinusoids, slowed
 
 
 def test_m109_the_first_positions_by_hand() -> None:
@@ -129,3 +129,18 @@ def test_make_positions_by_name() -> None:
 def test_wrong_positions_say_what_is_allowed(make: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()  # type: ignore[operator]
+
+
+def test_waves_slow_down_as_in_llama_3_1() -> None:
+    """By its formula, wave by wave: with lengths above 8192 / 1, below 8192 / 4, and in between."""
+    speeds = 500_000.0 ** (-torch.arange(0, 128, 2, dtype=torch.float64) / 128)
+    found = slowed(speeds, factor=8.0, low=1.0, high=4.0, context=8192.0).tolist()
+    kinds = set()
+    for speed, slow in zip(speeds.tolist(), found, strict=True):
+        length = 2 * math.pi / speed
+        smooth = (8192 / length - 1) / (4 - 1)
+        kind = "slow" if length > 8192 else "kept" if length < 2048 else "between"
+        expected = {"slow": speed / 8, "kept": speed, "between": (1 - smooth) * speed / 8 + smooth * speed}[kind]
+        assert slow == pytest.approx(expected, rel=1e-12)
+        kinds.add(kind)
+    assert kinds == {"slow", "kept", "between"}

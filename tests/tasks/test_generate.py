@@ -5,12 +5,16 @@ The loss along the way of a training is that of a sample of windows, spread over
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.generation.decoder import TorchGPTDecoder
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
+from regard.tasks import generate as module
 from regard.tasks.generate import GenerateTask, Writer
 from regard.tasks.settings import GenerateConfig
 from regard.text.training import train_tokenizer
@@ -44,6 +48,53 @@ def test_a_score_is_that_of_windows_one_after_the_other(context: int) -> None:
         assert list(found.log_probs) == pytest.approx(
             one_window_after_the_other(model, TOKENIZER.encode(TEXT[:length])), abs=1e-5
         )
+
+
+def make_writer(context: int = 16) -> Writer:
+    torch.manual_seed(0)
+    shape = dict(layers=1, width=8, hidden=8, heads=2, head_width=4, context=context)
+    model = GPT(GPTConfig(vocab_size=TOKENIZER.vocab_size, **shape))  # type: ignore[arg-type]
+    for param in model.parameters():
+        torch.nn.init.normal_(param, std=0.1)
+    return Writer(model, TOKENIZER)
+
+
+def test_a_text_that_reached_a_stop_costs_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, prompts = make_writer(), ["abc", "jkl", "m a"]
+    settings = dict(temperature=1.0, seed=4, max_new_tokens=30)
+    plain = [text.text for text in writer(prompts, **settings)]
+    stop = plain[0][2]
+    rows: list[int] = []
+    step = TorchGPTDecoder.step
+    monkeypatch.setenv("REGARD_BACKEND", "torch")
+    monkeypatch.setattr(TorchGPTDecoder, "step", lambda self, ids: rows.append(len(ids)) or step(self, ids))
+    found = writer(prompts, stop=stop, **settings)
+    assert [text.text for text in found] == [text.partition(stop)[0] for text in plain]
+    assert found[0].tokens[-1] == stop, "what a stop text was found in is among the tokens"
+    lengths = [len(text.tokens) for text in found]
+    assert len(set(lengths)) == 3, "some go on after others have stopped"
+    assert rows == [sum(length > count for length in lengths) for count in range(1, max(lengths))]
+
+
+def test_bytes_are_counted_a_stretch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "äbcdefgh ijklm " * 40
+    tokenizer = train_tokenizer([text], kind="char", vocab_size=100)
+    config = GPTConfig(vocab_size=tokenizer.vocab_size, layers=1, width=8, hidden=8, heads=2, head_width=4, context=9)
+    ids = tokenizer.encode_array(text)
+    task = GenerateTask(model=GPT(config), tokenizer=tokenizer, train=ids, validation=ids, config=GenerateConfig())
+    monkeypatch.setattr(module, "BYTES_COUNTED", 64)
+    longest, decode = 0, tokenizer.decode
+
+    def watched(ids: list[int]) -> str:
+        nonlocal longest
+        longest = max(longest, len(ids))
+        return decode(ids)
+
+    monkeypatch.setattr(tokenizer, "decode", watched)
+    perplexity, bits = task.evaluate()[0]
+    assert longest <= 64
+    expected = math.log2(perplexity.value) * len(ids) / len(text.encode())
+    assert bits.value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

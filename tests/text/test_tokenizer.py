@@ -387,3 +387,52 @@ def test_ids_with_the_characters_they_stand_for(kind: str, trained: dict[str, To
         assert {place for place, character in enumerate(text) if not character.isspace()} <= covered
     with pytest.raises(UsageError, match="text 1 has half of a character"):
         tokenizer.encode_with_spans(["a", "\ud800"])
+
+
+def byte_level(cut: pre_tokenizers.PreTokenizer) -> Tokenizer:
+    backend = tokenizers.Tokenizer(models.BPE())
+    backend.pre_tokenizer, backend.decoder = cut, decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(["one\ntwo\nthree two\n\none two"] * 9, trainer)
+    return Tokenizer(backend)
+
+
+@pytest.mark.parametrize("lines", ["one\ntwo\nthree\n\n two one", "one", "\n", "\n\nx\n"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        pre_tokenizers.ByteLevel(add_prefix_space=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ],
+    ids=["plain", "a space before a text", "uncut"],
+)
+def test_a_long_text_has_the_ids_of_the_text(cut: pre_tokenizers.PreTokenizer, lines: str) -> None:
+    """Also where a space is put before a text, which is not put before each of its lines."""
+    tokenizer = byte_level(cut)
+    assert tokenizer.encode_array(lines).tolist() == tokenizer.encode(lines)
+
+
+def test_what_comes_before_every_text_is_read_from_the_file_and_written(tmp_path: Path) -> None:
+    plain = train_tokenizer(["a b c"], kind="char", vocab_size=20)
+    assert plain.prefix_ids == ()
+    marked = plain.with_prefix("<s>")
+    assert (plain.prefix_ids, marked.prefix_ids) == ((), (plain.start_id,))
+    assert Tokenizer.load(marked.save(tmp_path)).prefix_ids == (plain.start_id,)
+    assert marked.encode("a b") == plain.encode("a b")
+    with pytest.raises(FolderError, match="'<bos>' is to come before every text, but is not in the vocabulary"):
+        plain.with_prefix("<bos>")
+    around = tokenizers.processors.TemplateProcessing(
+        single="<s> </s> $A </s>", special_tokens=[("<s>", plain.start_id), ("</s>", plain.end_id)]
+    )
+    backend = tokenizers.Tokenizer.from_str(plain.to_json())
+    backend.post_processor = around
+    assert Tokenizer(backend).prefix_ids == (plain.start_id, plain.end_id)
+
+
+def test_several_symbols_may_end_a_text() -> None:
+    tokenizer = train_tokenizer(["a b c"], kind="char", vocab_size=20)
+    assert tokenizer.end_ids == {tokenizer.end_id}
+    more = tokenizer.with_symbols(Symbols(other_ends=("<pad>", "<nowhere>")))
+    assert more.end_ids == {tokenizer.end_id, tokenizer.pad_id}

@@ -12,8 +12,9 @@ This module knows files and tensors, but no architecture: what a config means is
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -195,6 +196,18 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
     takes the tensors themselves, out of the dict if it is one, so that the memory never holds them twice.
     """
     expected = learned_tensors(module) if learned_only else own_tensors(module)
+    check_fit(tensors, expected, type(module).__name__)
+    with torch.no_grad():
+        for name in expected:
+            if expected[name].is_meta:
+                taken = tensors.pop(name) if isinstance(tensors, dict) else tensors[name]
+                _take(module, module.get_parameter(name), taken)
+            else:
+                expected[name].copy_(tensors[name])
+
+
+def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], what: str) -> None:
+    """Raise where names, shapes or kinds of numbers are not those that are expected of a `what`."""
     wrong = []
     if missing := [name for name in expected if name not in tensors]:
         wrong.append(f"missing: {some(missing)}")
@@ -215,16 +228,9 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
         wrong.append(f"of another type: {some(mistyped)}")
     if wrong:
         raise FolderError(
-            f"these weights do not fit a {type(module).__name__} with this config; {'; '.join(wrong)}. "
+            f"these weights do not fit a {what} with this config; {'; '.join(wrong)}. "
             "Config and weights are not of the same model."
         )
-    with torch.no_grad():
-        for name in both:
-            if expected[name].is_meta:
-                taken = tensors.pop(name) if isinstance(tensors, dict) else tensors[name]
-                _take(module, module.get_parameter(name), taken)
-            else:
-                expected[name].copy_(tensors[name])
 
 
 def _take(module: torch.nn.Module, empty: torch.Tensor, tensor: torch.Tensor) -> None:
@@ -234,6 +240,23 @@ def _take(module: torch.nn.Module, empty: torch.Tensor, tensor: torch.Tensor) ->
         for name, known in list(part.named_parameters(recurse=False, remove_duplicate=False)):
             if known is empty:
                 setattr(part, name, param)
+
+
+@contextlib.contextmanager
+def usable(file: Path) -> Iterator[None]:
+    """Say what is wrong with a file of settings whose values are none."""
+    try:
+        yield
+    except UsageError as error:
+        raise _unusable(file, str(error)) from None
+    except KeyError as error:
+        raise _unusable(file, f"{error} is missing.") from None
+    except (TypeError, AttributeError) as error:
+        raise _unusable(file, f"a value is of the wrong type ({error}).") from None
+
+
+def _unusable(file: Path, what: str) -> FolderError:
+    return FolderError(f"{file} cannot be used: {what} Correct it, or take the folder from where it came.")
 
 
 def steadily(path: Path, read: Callable[[Path], R]) -> R:

@@ -16,7 +16,10 @@ from regard.cli.output import answer, answer_json, note
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Read a folder of Marian, BERT, GPT-2, Llama, Qwen3 or NanoChat (safetensors) and write it as one of regard's."""
+    """Read a folder of another tool (safetensors) and write it as one of regard's.
+
+    Marian, BERT, GPT-2, Llama, Qwen3, Mistral or NanoChat.
+    """
 
     folder: tyro.conf.Positional[Path]  # the folder to read
     out: Path  # the folder to write

@@ -16,6 +16,7 @@ import tyro
 from regard.checkpoint.atomic import write_file
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
+from regard.cli.input import decoded
 from regard.cli.output import answer, answer_json, check_free, note
 from regard.errors import DataError, UsageError
 from regard.tasks.settings import EmbedConfig
@@ -128,14 +129,9 @@ def _lines(raw: bytes, where: str) -> list[str]:
         lines.pop()
     if not lines:
         raise DataError(f"{where} is empty; a text a line is expected.")
-    return [_decoded(line, f"{where}:{number}", first=number == 1) for number, line in enumerate(lines, start=1)]
-
-
-def _decoded(line: bytes, where: str, *, first: bool) -> str:
-    try:
-        return line.decode("utf-8-sig" if first else "utf-8").rstrip("\r")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{where}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first.") from None
+    return [
+        decoded(line, f"{where}:{number}", first=number == 1).rstrip("\r") for number, line in enumerate(lines, start=1)
+    ]
 
 
 # --- Answers -----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
+from regard.cli.input import read_stdin
 from regard.cli.output import answer, answer_json, note
 from regard.errors import UsageError
 
@@ -40,7 +40,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.folders import load_filler
 
     filler = load_filler(asked.model)
-    texts = [line.rstrip("\r\n") for line in sys.stdin if line.strip()] if asked.text == "-" else [asked.text]
+    texts = [line for line in read_stdin().split("\n") if line.strip()] if asked.text == "-" else [asked.text]
     for text in texts:
         filled = filler.fill(text, top=filler.tokenizer.vocab_size if asked.all else asked.top)
         if filled.is_cut:

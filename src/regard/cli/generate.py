@@ -12,6 +12,7 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
+from regard.cli.input import read_stdin
 from regard.cli.output import answer_json, note
 from regard.errors import UsageError
 from regard.generation.settings import SamplingConfig, SearchConfig
@@ -66,7 +67,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.folders import load_writer
 
     writer = load_writer(asked.model, asked.precision)
-    prompt = sys.stdin.read() if asked.prompt == "-" else asked.prompt
+    prompt = read_stdin() if asked.prompt == "-" else asked.prompt
     length, context = len(writer.prompt_ids(prompt)), writer.model.config.context
     kept = context - min(writer.config(sampling).max_new_tokens, context // 2)
     if length > kept:
@@ -75,6 +76,12 @@ def main(verb: str, arguments: list[str]) -> int:
             f"to have room for what it writes."
         )
     if search is not None:
+        wanted, room = writer.config(sampling).max_new_tokens, context - min(length, kept)
+        if wanted > room:
+            note(
+                f"a search stays within the context of {context:,} tokens: it writes at most {room:,} here, not "
+                f"{wanted:,}. Without --beams a text may be longer."
+            )
         _print(writer.search(prompt, **search), asked)
         return 0
     if asked.json or asked.n > 1:

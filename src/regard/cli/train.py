@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 USUAL, BY_SIZE, BY_RECIPE = "(usually {})", "(by --size)", "(by --size and --recipe)"
 NOT_FOR_ENCODERS = ("pooler", "segments", "head_dropout")  # settled by what a BERT learns from
-HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "architecture")
+HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "rotary_scaling", "architecture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Generate:
     out: Path | None = None  # the folder to write (required)
     validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
     # tiny, small (usual), base, large; or a published shape: gpt2, gpt2-medium, gpt2-large, gpt2-xl, gpt3, llama-7b,
-    # llama3-8b
+    # llama3-8b; llama-tiny has Llama's kind of layers
     size: str | None = None
     from_: str | None = None  # go on from the model in this folder, of regard's or another tool's, or hf:owner/name
     lora: bool = False  # with --from: leave its weights as they are and learn small adapters beside them

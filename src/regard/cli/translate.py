@@ -13,6 +13,7 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
+from regard.cli.input import decoded
 from regard.cli.output import answer, answer_json, note_if_cut_off
 from regard.errors import DataError, UsageError
 from regard.generation.settings import SearchConfig
@@ -144,13 +145,8 @@ def _as_they_come(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _decoded(raw: bytes, number: int) -> str:
-    try:
-        line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"<stdin>:{number}: not UTF-8 ({error.reason} at byte {error.start}). Convert it first."
-        ) from None
-    return _checked(line, f"<stdin>:{number}")
+    where = f"<stdin>:{number}"
+    return _checked(decoded(raw, where, first=number == 1).rstrip("\r"), where)
 
 
 def _checked(line: str, where: str) -> str:

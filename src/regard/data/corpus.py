@@ -33,7 +33,14 @@ STRETCH = 1 << 20  # bytes of text that are cut into ids at a time
 IN_MEMORY = 1 << 26  # bytes of text: a corpus up to this size is cut anew in each run, in seconds
 SAMPLE = 1 << 25  # bytes of a large corpus that its vocabulary is learned from
 TEXT_SUFFIXES = (".txt", ".md", ".text", ".jsonl", ".py")
+SMALL_FILE = 1 << 12  # bytes: a file of a folder that is larger is not looked into before it is read
 CACHE = "REGARD_CACHE"  # the environment variable that names another folder for ids
+MOST_KEPT = 1 << 34  # bytes of that folder: beyond it, what was not used for the longest time is deleted
+
+
+class _EmptyFileError(DataError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is empty. Give a file with text in it.")
 
 
 class Stretch(NamedTuple):
@@ -48,29 +55,39 @@ class Corpus:
     """Files of text, found and named but not yet read."""
 
     files: tuple[Path, ...]
+    passed_over: int = 0  # empty files that lay in folders
 
     @classmethod
     def find(cls, paths: Iterable[Path | str]) -> Corpus:
-        """Files as they are named; of a folder, all text files inside it, in the order of their names."""
+        """Files as they are named; of a folder, all text files in it but empty ones, in the order of their names."""
         files: list[Path] = []
+        passed_over = 0
         for path in map(Path, paths):
             if path.is_dir():
                 inside = sorted(file for file in path.rglob("*") if file.is_file() and _is_text_name(file))
                 if not inside:
                     raise UsageError(f"{path} holds no text files ({', '.join(TEXT_SUFFIXES)}, plain or .gz).")
-                files += inside
+                filled = [file for file in inside if not _is_empty(file)]
+                if not filled:
+                    raise DataError(f"{path} holds nothing but empty files. Give files with text in them.")
+                files += filled
+                passed_over += len(inside) - len(filled)
             elif path.exists():
                 files.append(path)
             else:
                 raise UsageError(f"{path} does not exist. Check the path of the text.")
         if not files:
             raise UsageError("a corpus needs at least one file.")
-        return cls(tuple(files))
+        return cls(tuple(files), passed_over)
+
+    def remarks(self) -> list[str]:
+        """What somebody who gave these files may want to know."""
+        return [f"data: empty files passed over: {self.passed_over:,}"] if self.passed_over else []
 
     def stretches(self) -> Iterator[Stretch]:
         """All text, document by document, a stretch at a time; raises where something is not text."""
         for file in self.files:
-            yield from _jsonl(file) if is_json_lines(file) else _plain(file)
+            yield from _read(file)
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -123,17 +140,38 @@ def learned_tokenizer(
 
 @contextlib.contextmanager
 def kept_corpus(key: dict[str, Any]) -> Iterator[Path]:
-    """A folder for what was computed from a corpus, found again by `key`."""
+    """A folder for what was computed from a corpus, found again by `key`. It pushes old ones out."""
     home = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "regard")
     folder = home / "corpus" / digest(json.dumps(key, sort_keys=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # the time of its last use
         yield folder
+        _prune(folder)
     except OSError as problem:
         raise DataError(
             f"the ids of the corpus cannot be kept in {folder} ({problem.strerror}). Name a folder with room in the "
             f"environment variable {CACHE}."
         ) from problem
+
+
+def _prune(newest: Path) -> None:
+    """Delete what was not used for the longest time, until no more than `MOST_KEPT` bytes are kept or one folder is.
+
+    Who has mapped a file goes on reading it where the system allows that; where it does not, the file stays.
+    """
+    with contextlib.suppress(OSError):  # another process may be at it
+        others = [folder for folder in newest.parent.iterdir() if folder.is_dir() and folder != newest]
+        sizes = {folder: _size(folder) for folder in (newest, *others)}
+        for folder in sorted(others, key=lambda folder: folder.stat().st_mtime):
+            if sum(sizes.values()) <= MOST_KEPT:
+                return
+            shutil.rmtree(folder, ignore_errors=True)
+            del sizes[folder]
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def _encoded(corpus: Corpus, tokenizer: Tokenizer) -> Iterator[Ids]:
@@ -204,6 +242,20 @@ def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
         raise UsageError(f"{path} cannot be read ({problem.strerror}).") from problem
 
 
+def _read(path: Path) -> Iterator[Stretch]:
+    return _jsonl(path) if is_json_lines(path) else _plain(path)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether nothing but space is in a small file; what else may be wrong with it is said when it is read."""
+    try:
+        return path.stat().st_size <= SMALL_FILE and not any(stretch.text.strip() for stretch in _read(path))
+    except _EmptyFileError:
+        return True
+    except (DataError, UsageError):
+        return False
+
+
 def _plain(path: Path) -> Iterator[Stretch]:
     """A text file is one document. Stretches end at the end of a line, so that no word is cut in two."""
     empty, line = True, 1
@@ -222,7 +274,7 @@ def _plain(path: Path) -> Iterator[Stretch]:
             yield Stretch(text, ends=not following)
             data = following
     if empty:
-        raise DataError(f"{path} is empty. Give a file with text in it.")
+        raise _EmptyFileError(path)
 
 
 def _jsonl(path: Path) -> Iterator[Stretch]:
@@ -243,7 +295,7 @@ def _jsonl(path: Path) -> Iterator[Stretch]:
                 empty = False
                 yield Stretch(text, ends=True)
     if empty:
-        raise DataError(f"{path} is empty. Give a file with text in it.")
+        raise _EmptyFileError(path)
 
 
 def _whole_characters(data: bytes) -> bool:

@@ -13,7 +13,6 @@ import importlib.util
 import logging
 import os
 import sys
-import threading
 from functools import cache
 from typing import Literal, cast, get_args
 
@@ -35,7 +34,7 @@ VARIABLE = "REGARD_BACKEND"
 LOADING = 1.5
 TORCH_BLOCK = 0.4e-3
 MANY = 16  # rows from which torch's products of matrices are quicker
-PATIENCE = 1.5  # seconds of compiling before it is said that this happens
+NO_NUMBA = "numba is not installed"
 
 log = logging.getLogger("regard")
 
@@ -71,6 +70,8 @@ def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Ba
     if reason is not None:
         if backend == "kernels":
             raise UsageError(f"the compiled kernels cannot serve here: {reason}.")
+        if reason == NO_NUMBA and (packed or _has_cost(blocks * TORCH_BLOCK) > LOADING):
+            _say_what_is_missing()
         return False
     loaded = "regard.generation.kernels" in sys.modules
     if not (backend == "kernels" or loaded or packed or _has_cost(blocks * TORCH_BLOCK) > LOADING):
@@ -103,7 +104,7 @@ def _asked(backend: Backend) -> Backend:
 def obstacle(model: GPT | Transformer) -> str | None:
     """Why this model cannot be served by the kernels, if it cannot."""
     if importlib.util.find_spec("numba") is None:
-        return "numba is not installed"
+        return NO_NUMBA
     if any(isinstance(module, nn.Linear) and type(module) is not nn.Linear for module in model.modules()):
         return "it has adapters that are not merged into its weights"
     if isinstance(model, GPT) and not model.keep.is_only_causal:
@@ -118,18 +119,19 @@ def obstacle(model: GPT | Transformer) -> str | None:
 
 
 @cache
+def _say_what_is_missing() -> None:
+    log.warning("%s: torch serves, more slowly. `pip install numba` brings the compiled kernels", NO_NUMBA)
+
+
+@cache
 def trouble() -> str | None:
     """Load the kernels, compiling them if this machine has not seen them; why that failed, if it did."""
-    said = threading.Timer(PATIENCE, lambda: log.warning("compiling the kernels for this machine, once …"))
-    said.start()
     try:
         from regard.generation.fast import warm_up
 
-        warm_up()
+        warm_up(lambda: log.warning("compiling the kernels for this machine, once …"))
     except Exception as error:  # whatever numba or LLVM find wrong with a machine, torch still writes
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         log.warning("the compiled kernels do not run on this machine (%s): torch serves, more slowly", reason)
         return reason
-    finally:
-        said.cancel()
     return None

@@ -134,8 +134,7 @@ class TorchGPTDecoder:
         longest = ids.shape[1]
         if longest > model.config.context:
             raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context}.")
-        self.caches = model.new_caches()
-        self._padding = None
+        self.caches, self._padding = model.new_caches(), None
         if bool((lengths != longest).any()):
             self._padding = longest - lengths
             places = torch.arange(longest, device=ids.device) - self._padding[:, None]
@@ -151,6 +150,8 @@ class TorchGPTDecoder:
         """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, N)."""
         if not self.caches:
             raise UsageError("step goes on from what prefill has read: call prefill first.")
+        if ids.shape[1] > self.max_new_tokens:
+            raise UsageError(f"the context of {self._model.config.context} tokens is full.")
         hidden = self._model.decode(ids, caches=self.caches, padding=self._padding)
         return self._model.logits(hidden)[..., : self._vocab_size]
 
@@ -160,7 +161,30 @@ class TorchGPTDecoder:
             cache.self_attention.truncate(cache.self_attention.length - count)
 
     @torch.no_grad()
+    def refill(self, rows: Tensor, ids: Tensor) -> None:
+        """Let these rows go on from ids (rows, T), no more than the longest row has, instead of what they have."""
+        fresh = self._model.new_caches()
+        if ids.shape[1]:
+            self._model.decode(ids, caches=fresh)
+        count, _, length, _ = self.caches[0].self_attention.read()[0].shape
+        padding = torch.zeros(count, dtype=torch.long, device=ids.device)
+        if self._padding is not None:
+            padding += self._padding
+        padding[rows] = length - ids.shape[1]
+        for cache, new in zip(self.caches, fresh, strict=True):
+            cache.self_attention.refill(rows, new.self_attention)
+        self._pad(padding)
+
+    @torch.no_grad()
     def reorder(self, rows: Tensor) -> None:
-        self._padding = None if self._padding is None else self._padding[rows]
         for cache in self.caches:
             cache.self_attention.reorder(rows)
+        if self._padding is not None:
+            self._pad(self._padding[rows])
+
+    def _pad(self, padding: Tensor) -> None:
+        """Rows begin with so much padding. What is padding in all of them is forgotten: it would take their room."""
+        spare = int(padding.min())
+        for cache in self.caches if spare else ():
+            cache.self_attention.forget(spare)
+        self._padding = padding - spare if bool((padding > spare).any()) else None

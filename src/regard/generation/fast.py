@@ -7,12 +7,13 @@ positions lies. With packed weights the cache is packed, too: 8 bits and a scale
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from numba.core import event
 from torch import Tensor
 
 from regard.errors import UsageError
@@ -50,27 +51,33 @@ class Lines:
     def start(self, rows: int, positions: int = ROOM) -> None:
         """Empty lines for so many texts."""
         self.lengths = np.zeros(rows, dtype=np.int64)
-        self.offsets = np.zeros(rows, dtype=np.int64)  # by how much rotary positions run ahead, after padding was read
         self.own = np.arange(rows, dtype=np.int64)  # the line that each row writes to
         self.history = np.zeros((rows, positions), dtype=np.int64)
         self.arrays: list[list[Any]] = [[] for _ in self.shapes]
         self.count = 0
         self._make_room(rows, positions)
 
-    def fill(self, layer: int, keys: Tensor, values: Tensor) -> None:
-        """What torch has read of all rows, (rows, H, T, Dh), ending with the newest position of each."""
+    def restart(self, rows: Ints, length: int) -> None:
+        """Let these rows begin anew with so many positions, in lines that nobody else goes on from."""
+        self.lengths = self.lengths.copy()
+        self.lengths[rows] = length
+        self.history[rows] = self.own[rows, None]
+
+    def fill(self, layer: int, rows: Ints, keys: Tensor, values: Tensor) -> None:
+        """What torch has read of `rows`, (rows, H, T, Dh), ending with the newest position of each."""
         longest = keys.shape[2]
         arrays = self.arrays[layer]
         for number, tensor in enumerate((keys, values)):
             if self.packed:
                 scales = tensor.abs().amax(dim=-1).clamp_(min=1e-20) / 127
-                self._copy(arrays[2 + number], scales.numpy(), longest)
+                self._copy(arrays[2 + number], rows, scales.numpy(), longest)
                 tensor = (tensor / scales[..., None]).round_().to(torch.int8)
-            self._copy(arrays[number], tensor.numpy(), longest)
+            self._copy(arrays[number], rows, tensor.numpy(), longest)
 
-    def _copy(self, array: Any, new: Any, longest: int) -> None:
-        for row, length in enumerate(self.lengths):
-            array[row, :, :length] = new[row, :, longest - length :]
+    def _copy(self, array: Any, rows: Ints, new: Any, longest: int) -> None:
+        for place, row in enumerate(rows):
+            length = self.lengths[row]
+            array[self.own[row], :, :length] = new[place, :, longest - length :]
 
     def extend(self, count: int) -> Ints:
         """Make room for `count` more positions of each row; returns which they are, (rows, count)."""
@@ -85,7 +92,7 @@ class Lines:
         kept, first = np.unique(rows, return_index=True)
         own = np.full(len(rows), -1, dtype=np.int64)
         own[first] = self.own[kept]
-        self.lengths, self.offsets, self.history = self.lengths[rows], self.offsets[rows], self.history[rows]
+        self.lengths, self.history = self.lengths[rows], self.history[rows]
         copies = np.flatnonzero(own < 0)
         if len(copies):
             free = np.setdiff1d(np.arange(self.count), self._taken(own))[: len(copies)]
@@ -172,7 +179,7 @@ class Machine:
             rows,
             lines.own[rows],
             positions,
-            positions + lines.offsets[rows],
+            positions,
             lines.history,
             sources.of_row[rows] if len(sources.of_row) else rows,
             sources.lengths,
@@ -216,8 +223,7 @@ class FastGPTDecoder:
     @property
     def max_new_tokens(self) -> int:
         """How many more tokens fit into the context."""
-        ends = self._lines.lengths + self._lines.offsets  # padding that was read takes its room, as it does in torch
-        return self._model.config.context - int(ends.max(initial=0))
+        return self._model.config.context - int(self._lines.lengths.max(initial=0))
 
     @torch.no_grad()
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -231,17 +237,19 @@ class FastGPTDecoder:
         reader = TorchGPTDecoder(model)
         hidden = reader.read(ids, lengths)
         self._lines.lengths = lengths.numpy().astype(np.int64)
-        self._lines.offsets = longest - self._lines.lengths
         self._lines.history[:] = self._lines.own[:, None]
-        for layer, cache in enumerate(reader.caches):
-            self._lines.fill(layer, *cache.self_attention.read())
+        self._fill(np.arange(rows), reader)
         return self._logits_of(hidden[:, -1])
+
+    def _fill(self, rows: Ints, reader: TorchGPTDecoder) -> None:
+        for layer, cache in enumerate(reader.caches):
+            self._lines.fill(layer, rows, *cache.self_attention.read())
 
     def _logits_of(self, hidden: Tensor) -> Tensor:
         slots = np.arange(len(hidden))
         self._head._make_room(len(hidden), 1)
         self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
-        self._head.run(slots, slots, slots, self._lines, self._sources)
+        self._head.run(np.zeros_like(slots), slots, slots, self._lines, self._sources)  # no id is looked up
         return self._finished(self._head.logits())
 
     @torch.no_grad()
@@ -270,6 +278,15 @@ class FastGPTDecoder:
     def rewind(self, count: int) -> None:
         """Forget the last `count` tokens of every row."""
         self._lines.lengths = self._lines.lengths - count
+
+    @torch.no_grad()
+    def refill(self, rows: Tensor, ids: Tensor) -> None:
+        """Let these rows, of which none was named twice, go on from ids (rows, T) instead of what they have."""
+        self._lines.restart(rows.numpy(), ids.shape[1])
+        if ids.shape[1]:
+            reader = TorchGPTDecoder(self._model)
+            reader.read(ids, torch.full((len(ids),), ids.shape[1]))
+            self._fill(rows.numpy(), reader)
 
     def reorder(self, rows: Tensor) -> None:
         self._lines.reorder(rows.numpy())
@@ -336,9 +353,25 @@ def _check_ids(ids: Ints, vocab_size: int) -> None:
         raise UsageError(f"ids must be those of the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
 
 
-def warm_up() -> None:
-    """Compile the kernels, or load them from where an earlier process left them."""
-    wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
-    machine = Machine(Program(width=1, capacity=0))
-    nothing = np.zeros(0, dtype=np.int64)
-    machine.run(nothing, nothing, nothing, Lines([], packed=False), Sources())
+def warm_up(say: Callable[[], None]) -> None:
+    """Load the kernels from where an earlier process left them, or `say` that they are compiled, and do it."""
+    with event.install_listener("numba:compile", _Announcement(say)):
+        wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # what the crew's threads call first
+        machine = Machine(Program(width=1, capacity=0))
+        nothing = np.zeros(0, dtype=np.int64)
+        machine.run(nothing, nothing, nothing, Lines([], packed=False), Sources())
+
+
+class _Announcement(event.Listener):  # type: ignore[misc]
+    """Says something the first time that numba compiles."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say: Callable[[], None] | None = say
+
+    def on_start(self, happening: Any) -> None:
+        if self._say is not None:
+            self._say()
+        self._say = None
+
+    def on_end(self, happening: Any) -> None:
+        """Nothing more is said."""

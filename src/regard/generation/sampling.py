@@ -27,7 +27,8 @@ class Sampler:
 
     def __init__(self, config: SamplingConfig, rows: int) -> None:
         self.config = config
-        first = torch.seed() if config.seed is None else config.seed
+        # A generator of its own, since torch.seed() would throw everybody's dice anew.
+        first = torch.Generator().seed() if config.seed is None else config.seed
         self._generators = [torch.Generator().manual_seed((first + row) % MAX_SEED) for row in range(rows)]
 
     def draw(self, logits: Tensor, before: Sequence[Sequence[int]], rows: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -51,7 +52,9 @@ class Sampler:
 
 def likely(logits: Tensor, config: SamplingConfig) -> Tensor:
     """What tokens are drawn by, (rows, N): probabilities with the unlikely ones at 0, the rest summing to 1."""
-    ranked, order = (logits / config.temperature).sort(dim=-1, descending=True, stable=True)
+    ranked, order = logits.sort(dim=-1, descending=True, stable=True)
+    # From the likeliest at 0, so that the lowest temperature gives no infinity but what is impossible.
+    ranked = (ranked - ranked[:, :1]) / max(config.temperature, torch.finfo(ranked.dtype).tiny)
     probabilities = ranked.softmax(dim=-1)
     kept = torch.ones_like(probabilities, dtype=torch.bool)
     if config.top_k is not None:

@@ -37,6 +37,7 @@ class Hypothesis:
     log_prob: float  # their sum
     score: float  # log_prob after the length penalty
     ended: bool  # False if the longest length was reached before an end symbol
+    end_id: int | None = None  # the end symbol that was reached
 
 
 def greedy(
@@ -52,7 +53,7 @@ def greedy(
 
     Of `config` only the lengths and the length penalty count: one hypothesis is pursued and returned.
     """
-    run = _Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config)
+    run = _Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config)
     chosen: list[list[int]] = [[] for _ in range(len(ids))]
     log_probs: list[list[float]] = [[] for _ in range(len(ids))]
     rows = list(range(len(ids)))  # which sentence each row of the decoder writes
@@ -80,13 +81,13 @@ def stream(
     """The greedy choice for one row, ids (1, S): each id with its log-probability as soon as it is chosen."""
     if ids.dim() == 2 and len(ids) != 1:
         raise UsageError(f"a stream writes one sentence at a time, but {len(ids)} were given; use greedy for several.")
-    return _stream(_Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config))
+    return _stream(_Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config))
 
 
 def _stream(run: _Run) -> Iterator[tuple[int, float]]:
     while True:
         values, picks = run.best()
-        if picks.item() == run.end_id:
+        if picks.item() in run.ends:
             return
         yield int(picks.item()), float(values.item())
         if run.limits[0] <= run.written:
@@ -100,6 +101,7 @@ def beam_search(
     lengths: Tensor,
     *,
     end_id: int,
+    other_ends: Collection[int] = (),
     forbidden_ids: Collection[int] = (),
     config: SearchConfig | None = None,
     prefer_ends: bool = True,
@@ -111,16 +113,18 @@ def beam_search(
     hypotheses and no beam could still beat the worst of them, even if all of its further symbols were certain. A
     beam of one is greedy: its first end is the end. Where the longest length comes before `n_best` ends were found,
     unfinished hypotheses fill the list, after the finished ones. Without `prefer_ends`, they are ranked among the
-    finished ones by their scores: a translation ought to end, a text that is gone on with need not.
+    finished ones by their scores: a translation ought to end, a text that is gone on with need not. `other_ends` are
+    symbols that end a sequence as `end_id` does.
     """
-    run = _Run(decoder, ids, lengths, end_id=end_id, forbidden_ids=forbidden_ids, config=config)
+    ends = (end_id, *other_ends)
+    run = _Run(decoder, ids, lengths, ends=ends, forbidden_ids=forbidden_ids, config=config)
     if not len(ids):
         return []
     beams = _Beams(run, prefer_ends=prefer_ends)
     while beams.advance():
         pass
     if not all(beams.finished):
-        raise _unusable()
+        raise no_probabilities()
     return beams.finished
 
 
@@ -133,22 +137,22 @@ class _Run:
         ids: Tensor,
         lengths: Tensor,
         *,
-        end_id: int,
+        ends: Collection[int],
         forbidden_ids: Collection[int],
         config: SearchConfig | None,
     ) -> None:
         _check_rows(ids, lengths)
         self.config = config or SearchConfig()
-        self.end_id = end_id
+        self.ends = frozenset(ends)
         self.written = 0  # symbols that each row has, with the one that was chosen last
         self._decoder = decoder
         if not len(ids):
             return
         logits = decoder.prefill(ids, lengths)
-        _check_ids(logits.shape[-1], end_id, forbidden_ids, can_end_at_once=not self.config.min_new_tokens)
+        _check_ids(logits.shape[-1], self.ends, forbidden_ids, can_end_at_once=not self.config.min_new_tokens)
         self.limits = self._limits(lengths.tolist())
         self._forbidden = torch.tensor(sorted(set(forbidden_ids)), dtype=torch.long, device=logits.device)
-        self._forbidden_at_first = torch.tensor([*sorted(set(forbidden_ids)), end_id], device=logits.device)
+        self._forbidden_at_first = torch.tensor(sorted({*forbidden_ids, *self.ends}), device=logits.device)
         self.log_probs = self._allowed(logits)  # (rows, N) of the next symbol
 
     def _limits(self, lengths: list[int]) -> list[int]:
@@ -170,7 +174,7 @@ class _Run:
         values, ids = self.log_probs.max(dim=-1)
         self.written += 1
         if not bool(torch.isfinite(values).all()):
-            raise _unusable()
+            raise no_probabilities()
         return values, ids
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
@@ -193,7 +197,7 @@ class _Run:
         self.log_probs = self._allowed(self._decoder.step(ids))
 
     def hypothesis(self, ids: list[int], token_log_probs: list[float]) -> Hypothesis:
-        ended = ids[-1] == self.end_id
+        ended = ids[-1] in self.ends
         log_prob = math.fsum(token_log_probs)
         return Hypothesis(
             ids=tuple(ids[:-1] if ended else ids),
@@ -201,6 +205,7 @@ class _Run:
             log_prob=log_prob,
             score=self.config.score(log_prob, len(ids)),
             ended=ended,
+            end_id=ids[-1] if ended else None,
         )
 
 
@@ -230,7 +235,7 @@ class _Beams:
     def advance(self) -> bool:
         """Write one more symbol of every beam; False when all sentences are done."""
         totals, parents, ids, log_probs = self._candidates()
-        ends = ids == self.run.end_id
+        ends = torch.isin(ids, torch.tensor(sorted(self.run.ends)))
         self._finish(totals, parents, ids, log_probs, ends)
         # The best that do not end: a stable sort of False before True leaves them in the order of their rank.
         order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.config.beams]
@@ -250,17 +255,18 @@ class _Beams:
     def _candidates(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The best continuations of each sentence in the order of rank: totals, rows they go on from, ids, log-probs.
 
-        Twice as many as beams, so that enough are left when each beam has one that ends: (A, at most 2 · beams).
+        So many that enough are left when each beam has all of its ends among them: (A, at most 2 · beams for one end).
         """
-        values, ids = self.run.top(2 * self.config.beams)  # (A · width, C)
+        count = (1 + len(self.run.ends)) * self.config.beams
+        values, ids = self.run.top(count)  # (A · width, C)
         sentences, choices = len(self.sentences), values.shape[1]
         values, ids = values.reshape(sentences, -1), ids.reshape(sentences, -1)  # (A, width · C)
         before = self.totals.repeat_interleave(choices, dim=1)
         totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams than places
         if bool(totals.isnan().any()):
-            raise _unusable()
+            raise no_probabilities()
         totals, order = totals.sort(dim=1, descending=True, stable=True)
-        totals, order = (x[:, : 2 * self.config.beams] for x in (totals, order))
+        totals, order = (x[:, :count] for x in (totals, order))
         first_row = torch.arange(0, sentences * self.width, self.width, device=order.device)[:, None]
         return totals, first_row + order // choices, ids.gather(1, order), values.gather(1, order)
 
@@ -329,7 +335,7 @@ def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[:, :count], places[:, :count]
 
 
-def _unusable() -> RegardError:
+def no_probabilities() -> RegardError:
     return RegardError(
         "the model gives no usable probabilities (NaN or infinite logits): its weights are damaged or its training "
         "diverged; use an earlier checkpoint."
@@ -349,12 +355,14 @@ def _check_rows(ids: Tensor, lengths: Tensor) -> None:
         )
 
 
-def _check_ids(vocab_size: int, end_id: int, forbidden_ids: Collection[int], *, can_end_at_once: bool) -> None:
-    for name, given in (("end_id", (end_id,)), ("forbidden_ids", forbidden_ids)):
+def _check_ids(
+    vocab_size: int, ends: Collection[int], forbidden_ids: Collection[int], *, can_end_at_once: bool
+) -> None:
+    for name, given in (("end_id", ends), ("forbidden_ids", forbidden_ids)):
         for i in given:
             if not 0 <= i < vocab_size:
                 raise UsageError(f"{name} must be ids of the vocabulary, 0 to {vocab_size - 1}, not {i}.")
-    if end_id in forbidden_ids:
-        raise UsageError(f"the end symbol ({end_id}) is among forbidden_ids, so nothing could end; leave it out.")
-    if len(set(forbidden_ids)) == vocab_size - 1 and not can_end_at_once:
+    if refused := sorted({*ends} & {*forbidden_ids}):
+        raise UsageError(f"the end symbol ({refused[0]}) is among forbidden_ids, so nothing could end; leave it out.")
+    if len({*forbidden_ids, *ends}) == vocab_size and not can_end_at_once:
         raise UsageError("forbidden_ids leave nothing but the end symbol, which min_new_tokens does not allow yet.")

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from regard.errors import RegardError
 
+WINDOW = 64  # ids after which it is tried to do without the first of them
+OVERLAP = 16  # ids that are kept before and after the place where a text is parted
+
 
 class TextStream:
     """Turns growing ids into pieces of text; joined, they are `decode` of all ids.
@@ -76,44 +79,74 @@ def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in ("W", "F")
 
 
+def behind(decode: Callable[[Sequence[int]], str], before: Sequence[int]) -> Callable[[Sequence[int]], str]:
+    """`decode` for ids that come behind others: many decoders drop the space before the first word of a text."""
+    known = len(decode(before))
+    return lambda ids: decode([*before, *ids])[known:]
+
+
 class StoppingStream:
     """Turns growing ids into pieces of text, up to the first of some stop texts, of which nothing is ever shown.
 
     What could be the beginning of a stop text is held back, and so is half a character. `decode` of more ids must go
-    on from that of fewer, as it does for characters and bytes.
+    on from that of fewer, as it does for characters and bytes; how a token reads may depend on a few before it. Only
+    the last ids are decoded again with each new one, so that the end of a long text costs no more than its beginning.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str], stops: Sequence[str] = ()) -> None:
         self._decode, self._stops = decode, tuple(stops)
-        self._ids: list[int] = []
-        self._shown = 0
-        self.text = ""  # what was written so far, without a stop text
+        self._aside: list[str] = []  # text that was shown, whose ids are not needed any more
+        self._ids: list[int] = []  # the newest
+        self._known = 0  # how much of their text is aside already
+        self._tail = ""  # the rest of it
+        self._shown = 0  # how much of the tail was shown
         self.stopped = False
+
+    @property
+    def text(self) -> str:
+        """What was written so far, without a stop text."""
+        return "".join((*self._aside, self._tail))
 
     def push(self, new_id: int) -> str | None:
         """Take one more id; returns the text that is now certain, often none. None when a stop text is complete."""
         self._ids.append(new_id)
-        self.text = self._decode(self._ids)
-        ends = [place for stop in self._stops if (place := self.text.find(stop)) >= 0]
+        self._tail = self._decode(self._ids)[self._known :]
+        # Nothing that was shown can belong to a stop text.
+        ends = [place for stop in self._stops if (place := self._tail.find(stop, self._shown)) >= 0]
         if ends:
-            self.text, self.stopped = self.text[: min(ends)], True
+            self._tail, self.stopped = self._tail[: min(ends)], True
             return None
-        end = len(self.text.rstrip("\ufffd"))
-        held = max((_overlap(self.text[:end], stop) for stop in self._stops), default=0)
-        return self._show(end - held)
+        end = len(self._tail.rstrip("\ufffd"))
+        held = max((_overlap(self._tail[self._shown : end], stop) for stop in self._stops), default=0)
+        piece = self._show(end - held)
+        if len(self._ids) % WINDOW == 0:
+            self._put_aside()
+        return piece
 
     @property
     def rest(self) -> str:
         """What is certain and has not been shown."""
-        return self._show(len(self.text))
+        return self._show(len(self._tail))
 
     def finish(self) -> str:
         """The rest: call it after the last id."""
         return self.rest
 
     def _show(self, end: int) -> str:
-        piece, self._shown = self.text[self._shown : end], max(self._shown, end)
+        piece, self._shown = self._tail[self._shown : end], max(self._shown, end)
         return piece
+
+    def _put_aside(self) -> None:
+        """Need the first ids no more, if their text was shown and the others read the same without them."""
+        done = self._ids[:-OVERLAP]
+        text = self._decode(done)[self._known :]
+        ids = done[-OVERLAP:] + self._ids[-OVERLAP:]
+        known = len(self._decode(ids[:-OVERLAP]))
+        tail = self._tail[len(text) :]
+        if len(text) <= self._shown and self._tail.startswith(text) and self._decode(ids)[known:] == tail:
+            self._aside.append(text)
+            self._ids, self._known, self._tail = ids, known, tail
+            self._shown -= len(text)
 
 
 def _overlap(text: str, stop: str) -> int:

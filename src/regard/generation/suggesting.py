@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -16,7 +17,9 @@ from torch import Tensor
 from regard.generation.decoder import Decoder
 
 BEAMS = 24  # beginnings that are pursued at a time
-LONGEST = {True: 14, False: 5}  # tokens of a word: characters, or pieces
+LONGEST_WORD = 14  # characters, where these are the tokens
+MOST_PIECES = 5  # of a word, where tokens are longer
+REMEMBERED = 64  # beginnings of words for which is known which tokens spell them
 
 
 @dataclass(frozen=True)
@@ -35,33 +38,53 @@ class _Beginning:
     row: int  # which row of the decoder it goes on from
 
 
+class Pieces:
+    """What tokens can be to a word, found out once for a whole vocabulary: `texts` has the text of every token."""
+
+    def __init__(self, texts: Sequence[str], *, by_character: bool) -> None:
+        self.texts, self.by_character = texts, by_character
+        self.longest = LONGEST_WORD if by_character else MOST_PIECES  # tokens of a word
+        # Letters, with one space before them or none, or the space alone.
+        self.begins = torch.tensor([text == " " or text.removeprefix(" ").isalnum() for text in texts])
+        self.goes_on = torch.tensor([bool(text) and text.isalnum() for text in texts])
+        self.ends = torch.tensor([not text or not (text[0].isalnum() or text[0] == "_") for text in texts])
+        self.spelling = lru_cache(REMEMBERED)(self._spelling)
+
+    def _spelling(self, rest: str) -> Tensor:
+        """Which tokens spell some of `rest`, or all of it and more of the same word."""
+        return torch.tensor([_spells(text, rest) for text in self.texts])
+
+
 def suggest(
     decoder: Decoder,
     prompt: str,
     *,
     encode: Callable[[str], Sequence[int]],
-    texts: Sequence[str],  # of every token
-    by_character: bool,
+    pieces: Pieces,
     count: int,
 ) -> list[Suggestion]:
-    """The `count` likeliest words after `prompt`, the likeliest first."""
+    """The `count` likeliest words after `prompt`, the likeliest first.
+
+    `encode` leaves room for `pieces.longest` tokens; where a context is shorter than that, long words are not found.
+    """
+    by_character = pieces.by_character
     # A piece holds the space before a word and as much of it as it can: a word that has begun is cut anew.
     wanted = _ends_with(r"\w*$" if by_character else r" ?\w*$", prompt)
     read = prompt if by_character else prompt[: len(prompt) - len(wanted)]
     ids = torch.tensor([list(encode(read))])
     logits = decoder.prefill(ids, torch.tensor([ids.shape[1]]))
     live = [_Beginning(wanted if by_character else "", 0.0, -1, 0)]
-    goes_on, boundary = _kinds_of_tokens(texts)
     found: dict[str, float] = {}
-    for step in range(LONGEST[by_character]):
+    for step in range(pieces.longest):
         log_probs = logits.log_softmax(dim=-1)
-        ends = log_probs.masked_fill(~boundary, -torch.inf).logsumexp(dim=-1).tolist()
+        ends = log_probs.masked_fill(~pieces.ends, -torch.inf).logsumexp(dim=-1).tolist()
         for row, one in enumerate(live):
             word = one.text.strip()
             if word and len(one.text) >= len(wanted):
                 found[word] = found.get(word, 0.0) + float(torch.tensor(one.log_prob + ends[row]).exp())
-        live = _next(live, log_probs, texts, goes_on, wanted)
-        if not live or step + 1 == LONGEST[by_character] or _is_settled(found, live, count):
+        live = _next(live, log_probs, pieces, wanted)
+        is_last = step + 1 == pieces.longest or decoder.max_new_tokens == 0
+        if not live or is_last or _is_settled(found, live, count):
             break
         decoder.reorder(torch.tensor([one.row for one in live]))
         logits = decoder.step(torch.tensor([one.id for one in live]))
@@ -69,18 +92,13 @@ def suggest(
     return [Suggestion(word, probability) for word, probability in best[:count]]
 
 
-def _next(
-    live: Sequence[_Beginning], log_probs: Tensor, texts: Sequence[str], goes_on: Tensor, wanted: str
-) -> list[_Beginning]:
+def _next(live: Sequence[_Beginning], log_probs: Tensor, pieces: Pieces, wanted: str) -> list[_Beginning]:
     """The best ways to go on with the beginnings that are pursued."""
-    first = _first_tokens(texts)
     totals = log_probs + torch.tensor([one.log_prob for one in live])[:, None]
     for row, one in enumerate(live):
         # Until the word that has begun is there again, only tokens that spell it count; then, those inside a word.
         rest = wanted[len(one.text) :]
-        fits = goes_on if one.text.strip() else first
-        if rest:
-            fits = torch.tensor([_spells(text, rest) for text in texts])
+        fits = pieces.spelling(rest) if rest else pieces.goes_on if one.text.strip() else pieces.begins
         totals[row, ~fits] = -torch.inf
     values, places = totals.flatten().topk(min(BEAMS, totals.numel()))
     found = []
@@ -88,25 +106,13 @@ def _next(
         if value == -torch.inf:
             break
         row, id_ = divmod(place, totals.shape[1])
-        found.append(_Beginning(live[row].text + texts[id_], value, id_, row))
+        found.append(_Beginning(live[row].text + pieces.texts[id_], value, id_, row))
     return found
 
 
 def _spells(text: str, rest: str) -> bool:
     """Whether a token spells some of `rest`, or all of it and more of the same word."""
     return bool(text) and (rest.startswith(text) or (text.startswith(rest) and text[len(rest) :].isalnum()))
-
-
-def _first_tokens(texts: Sequence[str]) -> Tensor:
-    """Tokens that a word may begin with: letters, with one space before them or none, or the space alone."""
-    return torch.tensor([text == " " or text.removeprefix(" ").isalnum() for text in texts])
-
-
-def _kinds_of_tokens(texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Which tokens go on with a word, and which end it."""
-    goes_on = torch.tensor([bool(text) and text.isalnum() for text in texts])
-    boundary = torch.tensor([not text or not (text[0].isalnum() or text[0] == "_") for text in texts])
-    return goes_on, boundary
 
 
 def _is_settled(found: dict[str, float], live: Sequence[_Beginning], count: int) -> bool:

@@ -41,7 +41,9 @@ class GPT(nn.Module):
         super().__init__()
         self.config = config
         self.keep: Keep = masks.causal()  # who may look at whom; an experiment takes it away
-        rotary = Rotary(config.head_width, base=config.rotary_base) if config.positions == "rotary" else None
+        rotary = None
+        if config.positions == "rotary":
+            rotary = Rotary(config.head_width, base=config.rotary_base, scaling=config.rotary_scaling)
         self.embedding = Embedding(config)
         self.decoder = nn.ModuleList(make_block(config, f"decoder.{i}", rotary) for i in range(config.layers))
         self.norm = _norm(config)
@@ -67,7 +69,7 @@ class GPT(nn.Module):
         if padding is not None:
             keep = (keep & masks.starts(padding)).ready(ids.shape[1], past + ids.shape[1], ids.device)
         for i, block in enumerate(self.decoder):
-            x = block(x, keep, cache=caches[i] if caches else None)
+            x = block(x, keep, cache=caches[i] if caches else None, padding=padding)
         out: Tensor = self.norm(x)
         return out
 

@@ -28,6 +28,8 @@ class GPTConfig:
     heads_at: Mapping[str, int] = field(default_factory=dict)  # other head counts, by address: {"decoder.2.self": 3}
     positions: Positions = "rotary"  # how order is told
     rotary_base: float = 10_000.0  # rotary positions: sets the longest wavelength
+    # rotary positions: slower waves beyond the context of a first training, by `factor`, `low`, `high` and `context`
+    rotary_scaling: Mapping[str, float] = field(default_factory=dict)
     norm: NormKind = "rms"  # LayerNorm or RMSNorm
     norm_gains: bool = False  # norms scale each dimension by a learned factor
     norm_epsilon: float = 1e-6  # keeps the division finite
@@ -53,6 +55,8 @@ class GPTConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise UsageError(f"{name} must be a finite number above 0, not {value}.")
+        if self.rotary_scaling:
+            self._check_scaling(**self.rotary_scaling)
         for address, heads in self.heads_at.items():
             if address not in self.attentions:
                 raise unknown("address in heads_at", address, self.attentions)
@@ -61,6 +65,14 @@ class GPTConfig:
         for heads in {self.heads, *self.heads_at.values()}:
             if heads % (self.key_value_heads or heads):
                 raise UsageError(f"{heads} heads cannot share {self.key_value_heads} key-value heads evenly.")
+
+    @staticmethod
+    def _check_scaling(*, factor: float, low: float, high: float, context: float) -> None:
+        if not (0 < factor < math.inf and 0 < context < math.inf and 0 < low < high < math.inf):
+            raise UsageError(
+                f"rotary_scaling needs numbers above 0, low less than high: not factor {factor}, low {low}, "
+                f"high {high}, context {context}."
+            )
 
     @property
     def attentions(self) -> tuple[str, ...]:

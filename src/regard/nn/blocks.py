@@ -73,10 +73,11 @@ class Block(nn.Module):
         memory: Tensor | None = None,
         memory_keep: Keep = EVERYTHING,
         cache: BlockCache | None = None,
+        padding: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, D) → (B, T, D)."""
+        """x (B, T, D) → (B, T, D). The first `padding[b]` positions of row b do not count."""
         self_cache = cache.self_attention if cache is not None else None
-        x = self.self_residual(x, lambda h: self.self_attention(h, keep, cache=self_cache))
+        x = self.self_residual(x, lambda h: self.self_attention(h, keep, cache=self_cache, padding=padding))
         if self.cross_attention is not None and self.cross_residual is not None:
             attention, cross_cache = (
                 self.cross_attention,

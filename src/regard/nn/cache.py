@@ -37,6 +37,19 @@ class KVCache:
         """Forget all but the first `length` positions."""
         self.length = min(self.length, length)
 
+    def forget(self, count: int) -> None:
+        """Forget the first `count` positions."""
+        if self._keys is not None and self._values is not None:
+            self._keys, self._values = self._keys[:, :, count:], self._values[:, :, count:]
+            self.length -= count
+
+    def refill(self, rows: Tensor, other: KVCache) -> None:
+        """Let these rows end with what `other` holds instead; what lies before it no longer counts."""
+        if other.length and self._keys is not None and self._values is not None:
+            keys, values = other.read()
+            self._keys[rows, :, self.length - other.length : self.length] = keys
+            self._values[rows, :, self.length - other.length : self.length] = values
+
     def reorder(self, rows: Tensor) -> None:
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys.index_select(0, rows), self._values.index_select(0, rows)

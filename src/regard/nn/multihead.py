@@ -76,10 +76,14 @@ class MultiHeadAttention(nn.Module):
         *,
         memory: Tensor | None = None,
         cache: KVCache | None = None,
+        padding: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, D) → (B, T, D). `memory` (B, S, D) is what cross-attention looks at."""
+        """x (B, T, D) → (B, T, D). `memory` (B, S, D) is what cross-attention looks at.
+
+        Where row b begins with `padding[b]` tokens that count for nothing, its positions begin after them.
+        """
         x = self.input_tap(x)
-        q, k, v = self._cross(x, memory, cache) if self.cross else self._self(x, cache)
+        q, k, v = self._cross(x, memory, cache) if self.cross else self._self(x, cache, padding)
         v = self.values_tap(v)
         scorer = ScaledDot()
         dropout = self.dropout * self.strength if self.training else 0.0
@@ -93,13 +97,13 @@ class MultiHeadAttention(nn.Module):
         out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return out
 
-    def _self(self, x: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _self(self, x: Tensor, cache: KVCache | None, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         batch, tokens, _ = x.shape
         joint = self.query_key_value(x).view(batch, tokens, -1, self.head_width).transpose(1, 2)
         q_and_k, v = joint.split([self.heads + self.key_value_heads, self.key_value_heads], dim=1)
         q_and_k = self._normalised(q_and_k, (self.heads, self.key_value_heads))
         if self.rotary is not None:
-            q_and_k = self.rotary(q_and_k, cache.length if cache is not None else 0)
+            q_and_k = self.rotary(q_and_k, cache.length if cache is not None else 0, padding)
         q, k = q_and_k.split([self.heads, self.key_value_heads], dim=1)
         if cache is not None:
             k, v = cache.append(k, v)

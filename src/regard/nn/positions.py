@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import torch
@@ -20,11 +22,18 @@ from regard.nn.kinds import Layout, PositionKind
 LAYOUTS, POSITION_KINDS = get_args(Layout), get_args(PositionKind)
 
 
-def sinusoids(length: int, width: int, *, layout: str = "interleaved", base: float = 10_000.0) -> Tensor:
+def sinusoids(
+    length: int,
+    width: int,
+    *,
+    layout: str = "interleaved",
+    base: float = 10_000.0,
+    scaling: Mapping[str, float] | None = None,
+) -> Tensor:
     """PE(pos, 2i) = sin(pos / base^(2i/D)), PE(pos, 2i+1) = cos(the same): (length, D).
 
     `interleaved` is the paper's order, sine and cosine side by side. `halves` puts all sines first, as Marian
-    does.
+    does. `scaling` slows the waves down as `slowed` does.
     """
     if layout not in LAYOUTS:
         raise unknown("layout of sinusoids", layout, LAYOUTS)
@@ -33,10 +42,24 @@ def sinusoids(length: int, width: int, *, layout: str = "interleaved", base: flo
     # Computed in float64, so that the last digits do not depend on who computes them.
     # On the CPU whatever the default device is: a model may be built empty, but not its tables.
     pair = torch.arange(0, width, 2, dtype=torch.float64, device="cpu")
-    angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * base ** (-pair / width)
+    speeds = base ** (-pair / width)
+    if scaling:
+        speeds = slowed(speeds, **scaling)
+    angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * speeds
     waves = (angle.sin(), angle.cos())
     table = torch.cat(waves, dim=-1) if layout == "halves" else torch.stack(waves, dim=-1).flatten(1)
     return table.to(torch.get_default_dtype())
+
+
+def slowed(speeds: Tensor, *, factor: float, low: float, high: float, context: float) -> Tensor:
+    """How Llama 3.1 reads `factor` times the `context` that it was first trained on.
+
+    A wave that turns less than `low` times within that context is slowed down by `factor`; one that turns more than
+    `high` times tells neighbours apart and stays; in between the one goes over into the other.
+    """
+    turns = speeds * context / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return speeds * (kept + (1 - kept) / factor)
 
 
 class Sinusoidal(nn.Module):
@@ -78,8 +101,7 @@ class Learned(nn.Module):
             )
         if padding is None:
             return x + self.weight[start:end]
-        places = torch.arange(start, end, device=x.device) - padding[:, None]
-        return x + self.weight[places.clamp(min=0)]
+        return x + self.weight[_places(start, end, padding)]
 
 
 class NoPositions(nn.Module):
@@ -98,21 +120,36 @@ class Rotary(nn.Module):
     cosine: Tensor
     sine: Tensor
 
-    def __init__(self, head_width: int, *, base: float = 10_000.0, length: int = 256) -> None:
+    def __init__(
+        self,
+        head_width: int,
+        *,
+        base: float = 10_000.0,
+        scaling: Mapping[str, float] | None = None,
+        length: int = 256,
+    ) -> None:
         super().__init__()
         if head_width % 2:
             raise UsageError(f"rotary positions need an even head width, not {head_width}.")
-        self.base = base
+        self.base, self.scaling = base, scaling
         for name, table in self._tables(length, head_width).items():
             self.register_buffer(name, table, persistent=False)
 
     def _tables(self, length: int, head_width: int) -> dict[str, Tensor]:
-        sine, cosine = sinusoids(length, head_width, layout="halves", base=self.base).chunk(2, dim=-1)
+        table = sinusoids(length, head_width, layout="halves", base=self.base, scaling=self.scaling)
+        sine, cosine = table.chunk(2, dim=-1)
         return {"sine": sine, "cosine": torch.cat((cosine, cosine), dim=-1)}
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """x (B, H, T, Dh), the first token at position `start`."""
-        cosine, sine = (table[start:].to(x.dtype) for table in self.first(start + x.shape[2]))
+    def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
+        """x (B, H, T, Dh), the first token at position `start`; of row b the first `padding[b]` do not count."""
+        end = start + x.shape[2]
+        cosine, sine = self.first(end)
+        if padding is None:
+            cosine, sine = cosine[start:], sine[start:]
+        else:
+            places = _places(start, end, padding)[:, None]
+            cosine, sine = cosine[places], sine[places]  # (B, 1, T, …)
+        cosine, sine = cosine.to(x.dtype), sine.to(x.dtype)
         return _Turn.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
 
     def first(self, length: int) -> tuple[Tensor, Tensor]:
@@ -121,6 +158,11 @@ class Rotary(nn.Module):
             for name, table in self._tables(max(length, 2 * len(self.cosine)), self.cosine.shape[-1]).items():
                 setattr(self, name, table.to(self.cosine))
         return self.cosine[:length], self.sine[:length]
+
+
+def _places(start: int, end: int, padding: Tensor) -> Tensor:
+    """Positions from `start` to `end` of rows that begin with padding, (B, T); padding itself stands at 0."""
+    return (torch.arange(start, end, device=padding.device) - padding[:, None]).clamp(min=0)
 
 
 def _turned(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:

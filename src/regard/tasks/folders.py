@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,15 @@ from regard.checkpoint.adapters import BASE, BaseReference, base_tensors, name_t
 from regard.checkpoint.atomic import locate
 from regard.checkpoint.card import Card, model_card
 from regard.checkpoint.convert.bert import CLASSES, ForeignBert, is_bert, read_bert, write_bert
-from regard.checkpoint.convert.decoders import FORMATS, ForeignWriter, is_decoder, read_decoder, write_decoder
+from regard.checkpoint.convert.decoders import (
+    FORMATS,
+    GENERATION_CONFIG,
+    ForeignWriter,
+    is_decoder,
+    read_decoder,
+    write_decoder,
+)
+from regard.checkpoint.convert.gpt2 import CLASS as GPT2_CLASS
 from regard.checkpoint.convert.marian import ForeignTranslator, is_marian, read_marian, write_marian
 from regard.checkpoint.folder import (
     ADAPTER,
@@ -27,6 +34,7 @@ from regard.checkpoint.folder import (
     read_config,
     read_model,
     steadily,
+    usable,
     write_model,
 )
 from regard.config import from_dict, to_dict
@@ -87,7 +95,9 @@ def _load_folder(path: Path) -> AnyModel:
     if is_marian(config):
         return from_foreign(read_marian(path))
     if is_decoder(config):
-        return writer_from_foreign(read_decoder(path))
+        foreign_writer = read_decoder(path)
+        with usable(path / GENERATION_CONFIG):
+            return writer_from_foreign(foreign_writer)
     if is_bert(config):
         return embedder_from_foreign(read_bert(path))
     task = _task_of(path, config)
@@ -99,7 +109,7 @@ def _load_folder(path: Path) -> AnyModel:
     if task in (classify.CLASSIFY, classify.PAIR):
         return _as_classifier(found, task, config.get("max_tokens"))
     if task == answer.NAME:
-        with _usable(path):
+        with usable(path / CONFIG):
             reading = from_dict(SpanConfig, config.get("answering", {}))
         return _as_answerer(found, config.get("max_tokens"), reading)
     return _as_tagger(found, config.get("max_tokens")) if task == tag.NAME else found
@@ -226,7 +236,7 @@ def _verb(found: AnyModel) -> str:
 
 def _load_writer(path: Path) -> Writer:
     folder, tokenizer = steadily(path, lambda path: (read_model(path), _read_tokenizer(path)))
-    with _usable(path):
+    with usable(path / CONFIG):
         shape = from_dict(GPTConfig, folder.config["model"])
         sampling = from_dict(SamplingConfig, folder.config.get("sampling", {}))
         symbols = from_dict(Symbols, folder.config.get("symbols", to_dict(tokenizer.symbols)))
@@ -242,7 +252,7 @@ def _load_writer(path: Path) -> Writer:
 
 def _load_embedder(path: Path) -> Embedder:
     folder, tokenizer = steadily(path, lambda path: (read_model(path), _read_tokenizer(path)))
-    with _usable(path):
+    with usable(path / CONFIG):
         shape = from_dict(BertConfig, folder.config["model"])
         head = from_dict(HeadConfig, folder.config.get("head", {}))
         config = from_dict(EmbedConfig, folder.config.get("embedding", {}))
@@ -263,7 +273,7 @@ def _reader(model: AnyBert, tokenizer: Tokenizer, head: HeadConfig, config: Embe
 
 def load_adapted(model: nn.Module, folder: ModelFolder, *, read_base: Callable[[Path], Mapping[str, Tensor]]) -> None:
     """Fill a model with the weights of its base, and merge the adapter of its folder into them."""
-    with _usable(folder.path):
+    with usable(folder.path / CONFIG):
         config = from_dict(LoRAConfig, folder.config[LORA])
         reference = from_dict(BaseReference, folder.config[BASE])
 
@@ -293,7 +303,7 @@ def _read_tokenizer(path: Path) -> Tokenizer:
 def _load_translator(path: Path) -> Translator:
     folder, vocabularies = steadily(path, lambda path: (read_model(path), read_vocabularies(path)))
     config = folder.config
-    with _usable(path):
+    with usable(path / CONFIG):
         shape = from_dict(TransformerConfig, config["model"])
         search = from_dict(SearchConfig, config.get("search", {}))
     with torch.device("meta"):
@@ -373,7 +383,9 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> Sequence[str
             card=model_card(_card(translator, out, origin=f"Written from the folder {path.name}")),
             force=force,
         )
-        return [f"{name} for transformers"]
+        dropout = translator.model.config.dropout
+        without = f"{name} has no dropout between its layers: whoever trains it on does so without the {dropout} here."
+        return [f"{name} for transformers", *([without] if dropout and name != GPT2_CLASS else [])]
     if isinstance(translator, WithEncoder):
         translator = translator.embedder
     if isinstance(translator, Embedder):
@@ -449,23 +461,6 @@ def from_foreign(foreign: ForeignTranslator) -> Translator:
 def _check_apart(path: Path, out: Path, what: str) -> None:
     if out.exists() and out.resolve() == path.resolve():
         raise UsageError(f"{what} would replace the model in {path} itself: choose another --out.")
-
-
-def _unusable(path: Path, what: str) -> FolderError:
-    return FolderError(f"{path / CONFIG} cannot be used: {what} Correct it, or take the folder from where it came.")
-
-
-@contextlib.contextmanager
-def _usable(path: Path) -> Iterator[None]:
-    """Say what is wrong with a config.json whose values are none."""
-    try:
-        yield
-    except UsageError as error:
-        raise _unusable(path, str(error)) from None
-    except KeyError as error:
-        raise _unusable(path, f"{error} is missing.") from None
-    except (TypeError, AttributeError) as error:
-        raise _unusable(path, f"a value is of the wrong type ({error}).") from None
 
 
 def _task_of(path: Path, config: Mapping[str, Any]) -> str:

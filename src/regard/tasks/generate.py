@@ -28,9 +28,9 @@ from regard.errors import DataError, UsageError
 from regard.generation.backend import gpt_decoder
 from regard.generation.search import Hypothesis, beam_search
 from regard.generation.settings import SamplingConfig, SearchConfig
-from regard.generation.streaming import StoppingStream
-from regard.generation.suggesting import Suggestion, suggest
-from regard.generation.writing import GuessingDecoder, Written, write
+from regard.generation.streaming import StoppingStream, behind
+from regard.generation.suggesting import Pieces, Suggestion, suggest
+from regard.generation.writing import GuessingDecoder, Writing, ending, write
 from regard.metrics.score import Score
 from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
@@ -46,7 +46,9 @@ TOKENIZER = "tokenizer.json"
 VALIDATION_TOKENS = 1 << 16  # read at a time
 WATCHED = 1 << 15  # validation tokens that the loss along the way is measured on: more would cost training its time
 SCORED_TOGETHER = 1 << 12  # tokens of a text that are scored in one pass
+BYTES_COUNTED = 1 << 20  # tokens whose bytes are counted at a time
 SAMPLES = 4  # continuations for the report
+BEHIND = 16  # characters of a prompt that new text is decoded behind
 
 
 class GenerateTask:
@@ -142,13 +144,17 @@ class GenerateTask:
 
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         loss = self.text_loss(self.validation)
-        text = self.tokenizer.decode(self.validation.tolist())
-        tokens_per_byte = len(self.validation) / max(1, len(text.encode("utf-8")))
+        tokens_per_byte = len(self.validation) / max(1, self._num_bytes(self.validation))
         scores = [
             Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.window}"),
             Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.window}"),
         ]
         return scores, self._samples()
+
+    def _num_bytes(self, ids: Ids) -> int:
+        """Bytes of the text of many ids, of which a stretch is in memory at a time."""
+        stretches = (ids[start : start + BYTES_COUNTED].tolist() for start in range(0, len(ids), BYTES_COUNTED))
+        return sum(len(self.tokenizer.decode(stretch).encode("utf-8")) for stretch in stretches)
 
     def _samples(self) -> list[Sample]:
         """How the model goes on from places in the validation text."""
@@ -195,7 +201,7 @@ class Text:
 
     prompt: str
     text: str  # what is new
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # all that were written: an end symbol and what a stop text was found in, too
     log_probs: tuple[float, ...]  # of each token, by the model alone
     ended: bool  # whether an end symbol or a stop text was reached
     score: float | None = None  # of a beam search: the log-probability after the length penalty
@@ -235,7 +241,7 @@ class Writer:
     def __init__(self, model: GPT, tokenizer: Tokenizer, *, sampling: SamplingConfig | None = None) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self.sampling = sampling or SamplingConfig()
-        self._piece_texts: list[str] | None = None
+        self._pieces: Pieces | None = None
 
     @overload
     def __call__(self, prompt: str = ..., *, lookup: bool = ..., **sampling: Any) -> Text: ...
@@ -255,17 +261,15 @@ class Writer:
 
     def _write(self, prompts: list[str], overrides: dict[str, Any], *, lookup: bool = False) -> list[Text]:
         config = self.config(overrides)
-        streams = [StoppingStream(self.tokenizer.decode, config.stop) for _ in prompts]
+        writing = self._written(prompts, config, lookup=lookup)
+        streams = [self._stopping_stream(prompt, config.stop) for prompt in prompts]
         found: list[list[tuple[int, float]]] = [[] for _ in prompts]
         done: set[int] = set()
-        for row, id_, log_prob in self._written(prompts, config, lookup=lookup):
-            if row in done:
-                continue
+        for row, id_, log_prob in writing:
             found[row].append((id_, log_prob))
-            if id_ == self.end_id or streams[row].push(id_) is None:
+            if id_ in self.tokenizer.end_ids or streams[row].push(id_) is None:
                 done.add(row)
-                if len(done) == len(prompts):
-                    break
+                writing.drop(row)
         texts = []
         for row, (prompt, tokens) in enumerate(zip(prompts, found, strict=True)):
             ids = [id_ for id_, _ in tokens]
@@ -277,9 +281,10 @@ class Writer:
     def stream(self, prompt: str = "", *, lookup: bool = False, **sampling: Any) -> Iterator[str]:
         """The new text, a piece at a time, as it is written."""
         config = self.config(sampling)
-        text = StoppingStream(self.tokenizer.decode, config.stop)
-        for _, id_, _ in self._written([prompt], config, lookup=lookup):
-            if id_ == self.end_id:
+        written = self._written([prompt], config, lookup=lookup)
+        text = self._stopping_stream(prompt, config.stop)
+        for _, id_, _ in written:
+            if id_ in self.tokenizer.end_ids:
                 break
             piece = text.push(id_)
             if piece is None:  # a stop text is complete
@@ -300,10 +305,13 @@ class Writer:
         stops = self.config({} if stop is None else {"stop": stop}).stop
         context, device = self.model.config.context, self.model.output_weight.device
         room = min(config.max_new_tokens, context // 2)
-        ids = torch.tensor([self.prompt_ids(prompt)[-(context - room) :]], device=device)
+        ids = torch.tensor([self._prompt_end(prompt, context - room)], device=device)
         lengths = torch.tensor([ids.shape[1]], device=device)
         decoder = self._decoder(config.max_new_tokens)
-        found = beam_search(decoder, ids, lengths, end_id=self.end_id, config=config, prefer_ends=False)[0]
+        others = self.tokenizer.end_ids
+        found = beam_search(
+            decoder, ids, lengths, end_id=self.end_id, other_ends=others, config=config, prefer_ends=False
+        )[0]
         texts: dict[str, Text] = {}
         for one in found:
             text = self._found(prompt, one, stops)
@@ -312,10 +320,10 @@ class Writer:
 
     def _found(self, prompt: str, found: Hypothesis, stops: Sequence[str]) -> Text:
         """What a search found as a text; where a stop text is in it, what comes before."""
-        stream = StoppingStream(self.tokenizer.decode, stops)
+        stream = self._stopping_stream(prompt, stops)
         read = next((n for n, id_ in enumerate(found.ids, start=1) if stream.push(id_) is None), None)
         stream.finish()
-        written = [*found.ids, *([self.end_id] if found.ended else [])][:read]
+        written = [*found.ids, *([] if found.end_id is None else [found.end_id])][:read]
         return Text(
             prompt,
             stream.text,
@@ -329,17 +337,18 @@ class Writer:
         """The likeliest next words, or the likeliest ends of a word that has begun, with their probabilities."""
         if count < 1:
             raise UsageError(f"the number of suggestions must be at least 1, not {count}.")
-        if self._piece_texts is None:
-            self._piece_texts = [
-                "" if i in self.tokenizer.special_ids else self.tokenizer.decode([i])
-                for i in range(self.tokenizer.vocab_size)
-            ]
+        if self._pieces is None:
+            decode = behind(self.tokenizer.decode, self.tokenizer.encode("a"))
+            texts = ["" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)]
+            self._pieces = Pieces(texts, by_character=self.tokenizer.kind == "char")
+        # Half of a context is read, or less where a word would not fit behind it.
+        context = self.model.config.context
+        kept = max(1, min(-(-context // 2), context - self._pieces.longest))
         return suggest(
             self._decoder(),
             prompt,
-            encode=lambda text: self.prompt_ids(text)[-self.model.config.context // 2 :],
-            texts=self._piece_texts,
-            by_character=self.tokenizer.kind == "char",
+            encode=lambda text: self._prompt_end(text, kept),
+            pieces=self._pieces,
             count=count,
         )
 
@@ -349,23 +358,30 @@ class Writer:
 
         `progress` is called now and then with the share of the text that is done, 0 to 1.
         """
-        ids = self.tokenizer.encode_array(text).astype(np.int64)
-        if len(ids) < 2:
-            raise UsageError("a score needs a text of at least two tokens: the first is only read.")
-        context, stride = self.model.config.context, max(1, self.model.config.context // 2)
-        starts = [0, *range(stride, len(ids) - 1 - (context - stride), stride)]
-        windows = [ids[start : start + context + 1] for start in starts]
+        prefix = np.array(self.tokenizer.prefix_ids, dtype=np.int64)
+        ids = np.concatenate((prefix, self.tokenizer.encode_array(text).astype(np.int64)))
+        context, known = self.model.config.context, len(prefix)
+        room = max(1, context - known)  # of every window the rest is the prefix
+        read = max(1, known)  # tokens before the first that is scored
+        if len(ids) <= read:
+            least = "one token" if known else "two tokens: the first is only read"
+            raise UsageError(f"a score needs a text of at least {least}.")
+        stride = max(1, room // 2)
+        starts = [known, *range(known + stride, len(ids) - 1 - (room - stride), stride)]
         log_probs: list[float] = []
         rows = max(1, SCORED_TOGETHER // context)
-        for first in range(0, len(windows), rows):
-            for found in self._log_probs(windows[first : first + rows]):
+        for first in range(0, len(starts), rows):
+            windows = [
+                np.concatenate((prefix, ids[start : start + room + 1])) for start in starts[first : first + rows]
+            ]
+            for found in self._log_probs(windows):
                 # All of the first window counts; of the others what no window before has scored.
-                log_probs += found[context - stride :] if log_probs else found
+                log_probs += found[known + room - stride :] if log_probs else found[read - 1 :]
             if progress is not None:
-                progress(len(log_probs) / (len(ids) - 1))
-        first = len(self.tokenizer.decode(ids[:1].tolist()).encode("utf-8"))
+                progress(len(log_probs) / (len(ids) - read))
+        first = len(self.tokenizer.decode(ids[:read].tolist()).encode("utf-8"))
         num_bytes = max(1, len(text.encode("utf-8")) - first)
-        return TextScore(tuple(self.tokenizer.tokens(ids.tolist())), tuple(log_probs), num_bytes)
+        return TextScore(tuple(self.tokenizer.tokens(ids[read - 1 :].tolist())), tuple(log_probs), num_bytes)
 
     def _log_probs(self, windows: Sequence[Ids]) -> Iterator[list[float]]:
         """Of every token of each window but its first; windows of one length are read together."""
@@ -379,7 +395,7 @@ class Writer:
 
     def trace(self, text: str, *, grad: bool = False) -> Trace:
         """All attention over a text; of a long one, over its end."""
-        ids = self.prompt_ids(text)[-self.model.config.context :]
+        ids = self._prompt_end(text, self.model.config.context)
         tokens = {"decoder": [self.tokenizer.tokens(ids)]}
         with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
             self.model(torch.tensor([ids], device=self.model.output_weight.device))
@@ -410,10 +426,20 @@ class Writer:
         return from_dict(SamplingConfig, {**to_dict(self.sampling), **given})
 
     def prompt_ids(self, text: str) -> list[int]:
-        """The ids of a text to go on with. Nothing at all is taken for the beginning of a line, or of a document."""
+        """The ids of a text to go on with, behind those that the tokenizer puts before every text.
+
+        Nothing at all is taken for the beginning of a line, or of a document.
+        """
         if not isinstance(text, str):
             raise UsageError(f"a text to go on with must be a str, not {type(text).__name__}.")
-        return self.tokenizer.encode(text) or self.tokenizer.encode("\n") or [self.tokenizer.end_id]
+        ids = [*self.tokenizer.prefix_ids, *self.tokenizer.encode(text)]
+        return ids or self.tokenizer.encode("\n") or [self.tokenizer.end_id]
+
+    def _prompt_end(self, text: str, room: int) -> list[int]:
+        return ending(self.prompt_ids(text), room, len(self.tokenizer.prefix_ids))
+
+    def _stopping_stream(self, prompt: str, stops: Sequence[str]) -> StoppingStream:
+        return StoppingStream(behind(self.tokenizer.decode, self.tokenizer.encode(prompt[-BEHIND:])), stops)
 
     @property
     def end_id(self) -> int:
@@ -422,13 +448,14 @@ class Writer:
     def _decoder(self, steps: int = 1, rows: int = 1) -> GuessingDecoder:
         return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps, rows=rows)
 
-    def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Iterator[Written]:
+    def _written(self, prompts: Sequence[str], config: SamplingConfig, *, lookup: bool) -> Writing:
         return write(
             self._decoder(config.max_new_tokens, len(prompts)),
             [self.prompt_ids(prompt) for prompt in prompts],
             config=config,
             context=self.model.config.context,
-            end_id=self.end_id,
+            end_ids=self.tokenizer.end_ids,
+            prefix=len(self.tokenizer.prefix_ids),
             lookup=lookup,
             device=self.model.output_weight.device,
         )

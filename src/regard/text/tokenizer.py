@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.errors import FolderError, UsageError
 
@@ -49,6 +49,7 @@ class Symbols:
     start: str | None = "<s>"  # what a decoder reads first
     end: str | None = "</s>"  # closes a sequence
     mask: str | None = None  # hides a word that is to be guessed; most vocabularies have none
+    other_ends: tuple[str, ...] = ()  # close a sequence, too; a chat ends its turns with a symbol of their own
 
 
 BERT_SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]", mask="[MASK]")
@@ -110,6 +111,12 @@ class Tokenizer:
     def end_id(self) -> int:
         return self._symbol_id("end")
 
+    @cached_property
+    def end_ids(self) -> frozenset[int]:
+        """The ids of every symbol that closes a sequence."""
+        others = (self._optional_id(name) for name in self.symbols.other_ends)
+        return frozenset((self.end_id, *(i for i in others if i is not None)))
+
     @property
     def mask_id(self) -> int:
         return self._symbol_id("mask")
@@ -118,7 +125,8 @@ class Tokenizer:
     def special_ids(self) -> frozenset[int]:
         """The ids of every special symbol, those of a loaded file included."""
         flagged = {i for i, token in self._backend.get_added_tokens_decoder().items() if token.special}
-        named = {self._optional_id(name) for name in dataclasses.astuple(self.symbols)}
+        *roles, others = dataclasses.astuple(self.symbols)
+        named = {self._optional_id(name) for name in (*roles, *others)}
         return frozenset(flagged | {i for i in named if i is not None})
 
     def vocabulary(self) -> list[str]:
@@ -152,6 +160,22 @@ class Tokenizer:
             by_character = json.dumps(CHARACTER_PATTERN) in json.dumps(self._description["pre_tokenizer"])
             return "char" if by_character else "word"
         return str(model).lower()
+
+    @property
+    def has_post_processor(self) -> bool:
+        """Whether the file says what is put around a text, be it nothing."""
+        return self._backend.post_processor is not None
+
+    @cached_property
+    def prefix_ids(self) -> tuple[int, ...]:
+        """The symbols that other tools put before every text, as the file says; `encode` leaves them out."""
+        if not self.has_post_processor:
+            return ()
+        marked = self._backend.encode("a", add_special_tokens=True)
+        added = list(
+            itertools.takewhile(lambda pair: pair[1], zip(marked.ids, marked.special_tokens_mask, strict=True))
+        )
+        return tuple(i for i, _ in added) if len(added) < len(marked.ids) else ()
 
     # Text to ids ------------------------------------------------------------------------------------------
 
@@ -220,10 +244,19 @@ class Tokenizer:
             table = self._character_table
             beyond = np.uint32(len(table) - 1)  # the last place is for what no text has: it is unknown
             return table[np.minimum(points, beyond)]
-        # No piece of a byte-level vocabulary reaches from the end of a line into a word.
-        lines_apart = self.kind == "byte-bpe" and self._backend.normalizer is None
-        rows = self.encode_batch(re.split(r"(?<=\n)(?=\S)", text) if lines_apart else [text])
+        rows = self.encode_batch(re.split(r"(?<=\n)(?=\S)", text) if self._lines_are_apart else [text])
         return np.fromiter(itertools.chain.from_iterable(rows), dtype=np.uint32, count=sum(map(len, rows)))
+
+    @cached_property
+    def _lines_are_apart(self) -> bool:
+        """Whether a text is the sum of its lines: no usual byte-level piece reaches from one into a word of the next.
+
+        Not so where a space is put before a text, or where nothing cuts it into words before it is cut into pieces.
+        """
+        cutting = json.dumps(self._description["pre_tokenizer"])
+        uncut = '"use_regex": false' in cutting and '"Split"' not in cutting
+        is_bytes = self.kind == "byte-bpe" and self._backend.normalizer is None
+        return is_bytes and not uncut and '"add_prefix_space": true' not in cutting
 
     @cached_property
     def _character_table(self) -> npt.NDArray[np.uint32]:
@@ -352,6 +385,15 @@ class Tokenizer:
     def with_symbols(self, symbols: Symbols) -> Tokenizer:
         """The same tokenizer, whose special symbols have other roles."""
         return Tokenizer(self._backend, symbols)
+
+    def with_prefix(self, *names: str) -> Tokenizer:
+        """The same tokenizer, whose file says that these symbols come before every text."""
+        backend = tokenizers.Tokenizer.from_str(self.to_json())
+        known = [(name, backend.token_to_id(name)) for name in names]
+        if unknown := [name for name, i in known if i is None]:
+            raise FolderError(f"{unknown[0]!r} is to come before every text, but is not in the vocabulary.")
+        backend.post_processor = processors.TemplateProcessing(single=[*names, "$A"], special_tokens=known)
+        return Tokenizer(backend, self.symbols)
 
     def to_json(self) -> str:
         """What `save` writes, without line breaks."""
@@ -528,7 +570,7 @@ def _require_text(text: object, what: str) -> None:
 def _recognise_symbols(backend: tokenizers.Tokenizer) -> Symbols:
     special = {i: token.content for i, token in backend.get_added_tokens_decoder().items() if token.special}
     vocabulary = backend.get_vocab(with_added_tokens=True)
-    found: dict[str, str | None] = {}
+    found: dict[str, Any] = {}
     for role, names in _USUAL_NAMES.items():
         found[role] = next((name for name in names if name in vocabulary), None)
     if getattr(backend.model, "unk_token", None):

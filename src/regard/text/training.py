@@ -98,7 +98,7 @@ def train_tokenizer(
 def _special_names(symbols: Symbols) -> list[str]:
     names: list[str] = []
     for role, name in dataclasses.asdict(symbols).items():
-        if name is None and role == "mask":
+        if role == "other_ends" or (name is None and role == "mask"):
             continue
         if name is None:
             raise UsageError(f"the {role} symbol is None; a tokenizer that is trained needs one.")

@@ -89,7 +89,8 @@ def train_filler(
 
     with output_folder(out, resume=options.resume, force=options.force):
         tokenizer, train, held, names = _read(corpus, checking, config, longest, begun.tokenizer if begun else None)
-        remarks = [] if data else [f"data: {WORLD} (no files were given)"]
+        remarks = [remark for files in (corpus, checking) if files for remark in files.remarks()]
+        remarks += [] if data else [f"data: {WORLD} (no files were given)"]
         if config.next_sentence and (reason := _no_pairs(train)):
             remarks.append(f"next sentence: not learned ({reason}; a blank line or a heading begins a document)")
             config = dataclasses.replace(config, next_sentence=False)

@@ -87,7 +87,12 @@ def train_writer(
     from regard.training.runs import carry_out
 
     with output_folder(out, resume=options.resume, force=options.force):
+        remarks = [remark for files in (corpus, checking) if files for remark in files.remarks()]
+        remarks += [] if data else [f"data: {WORLD} (no files were given)"]
         tokenizer, train, held, names = _read(corpus, checking, config, begun.tokenizer if begun else None)
+        if len(held) > MOST_HELD_OUT:
+            remarks.append(f"validation: the first {MOST_HELD_OUT:,} of {len(held):,} tokens, to save time")
+            held = held[:MOST_HELD_OUT]
         if begun:
             model, described = begun.model, {}
             beginning = Beginning.of(str(from_), begun.folder, model, lora=adapters, seed=budget.config.seed)
@@ -106,7 +111,6 @@ def train_writer(
             ),
             sampling=sampling,
         )
-        remarks = [] if data else [f"data: {WORLD} (no files were given)"]
         remarks += [beginning.remark(model)] if beginning else []
         return carry_out(task, budget, out, options, described=described, remarks=remarks, beginning=beginning)
 

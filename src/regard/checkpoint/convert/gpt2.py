@@ -7,10 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.checkpoint.convert.settings import Refusals, Requirement
+from regard.checkpoint.convert.settings import Refusals, Requirement, flag, real, whole
 from regard.models.gpt_settings import GPTConfig
 
-MODEL_TYPE, CLASS = "gpt2", "GPT2LMHeadModel"
+CLASS, PREFIX = "GPT2LMHeadModel", "transformer."
+LEFTOVERS = (".attn.bias", ".attn.masked_bias")  # masks that old versions stored beside the weights
 ACTIVATIONS = {
     "gelu_new": "gelu-tanh",
     "gelu_pytorch_tanh": "gelu-tanh",
@@ -49,29 +50,29 @@ _NORMS = {"ln_1": "self_residual.norm", "ln_2": "feed_forward_residual.norm"}
 
 def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
     refused.unless(settings, FIXED)
-    width, heads = int(settings["n_embd"]), int(settings["n_head"])
+    width, heads = whole(settings, "n_embd"), whole(settings, "n_head")
     refused.when(width % heads != 0, f"n_embd {width} is not a multiple of n_head {heads}")
     activation = settings.get("activation_function", "gelu_new")
     refused.when(activation not in ACTIVATIONS, f"activation_function {activation!r}")
     refused.check()
     return GPTConfig(
-        vocab_size=settings["vocab_size"],
-        context=settings.get("n_positions", 1024),
-        layers=settings["n_layer"],
+        vocab_size=whole(settings, "vocab_size"),
+        context=whole(settings, "n_positions", 1024),
+        layers=whole(settings, "n_layer"),
         width=width,
-        hidden=settings.get("n_inner") or 4 * width,
+        hidden=whole(settings, "n_inner", 4 * width),
         heads=heads,
         head_width=width // heads,
         positions="learned",
         norm="layer",
         norm_gains=True,
-        norm_epsilon=settings.get("layer_norm_epsilon", 1e-5),
+        norm_epsilon=real(settings, "layer_norm_epsilon", 1e-5),
         normalise_queries_and_keys=False,
         activation=ACTIVATIONS[activation],  # type: ignore[arg-type]
         bias=True,
-        tie_embeddings=settings.get("tie_word_embeddings", True),
+        tie_embeddings=flag(settings, "tie_word_embeddings", True),
         embedding_norm=False,
-        dropout=settings.get("resid_pdrop", 0.1),
+        dropout=real(settings, "resid_pdrop", 0.1),
     )
 
 
@@ -95,18 +96,13 @@ def settings_from(config: GPTConfig) -> dict[str, Any]:
 
 
 def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    named = {name.removeprefix("transformer."): tensor for name, tensor in theirs.items()}
-    # Masks that old versions stored beside the weights, and the output matrix where it is the embedding again.
-    found = {name: t for name, t in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}
-    if config.tie_embeddings:
-        found.pop("lm_head.weight", None)
-    return {ours_name(name): t.T if _is_matrix(name) else t for name, t in found.items()}
+    return {ours_name(name): t.T if _is_matrix(name) else t for name, t in theirs.items()}
 
 
 def theirs_of(ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
     names = {ours_name(name): name for name in their_names(config)}
     return {
-        f"transformer.{names[name]}" if names[name] != "lm_head.weight" else names[name]: (
+        PREFIX + names[name] if names[name] != "lm_head.weight" else names[name]: (
             tensor.T.contiguous() if _is_matrix(names[name]) else tensor
         )
         for name, tensor in ours.items()
@@ -120,7 +116,7 @@ def their_names(config: GPTConfig) -> list[str]:
 
 
 def ours_name(name: str) -> str:
-    """GPT-2's name of a tensor → ours; a name that is not known stays as it is, and is reported as surplus."""
+    """GPT-2's name of a tensor → ours."""
     whole = {"wte.weight": "embedding.weight", "wpe.weight": "embedding.positions.weight", "lm_head.weight": "output"}
     if name in whole:
         return whole[name]

@@ -10,7 +10,8 @@ from torch import Tensor
 from regard.models.gpt_settings import GPTConfig
 
 Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name of a tensor, and the names of the tensors of which it is made
-OUTPUT = "lm_head.weight"
+OUTPUT, PREFIX = "lm_head.weight", "model."
+LEFTOVERS = ("rotary_emb.inv_freq",)  # what old versions stored beside the weights
 
 
 def attention_pairs(layer: int) -> list[tuple[str, tuple[str, ...]]]:
@@ -21,17 +22,8 @@ def attention_pairs(layer: int) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def joined(theirs: Mapping[str, Tensor], pairs: Pairs, config: GPTConfig) -> dict[str, Tensor]:
-    """Their tensors under our names. What has no name of ours keeps its own, and is reported as surplus."""
-    left = {name.removeprefix("model."): tensor for name, tensor in theirs.items()}
-    left = {name: tensor for name, tensor in left.items() if not name.endswith("rotary_emb.inv_freq")}
-    if config.tie_embeddings:
-        left.pop(OUTPUT, None)
-    return join(left, pairs)
-
-
 def join(theirs: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
-    """The tensors of which ours are made, put together."""
+    """The tensors of which ours are made, put together; what has no name of ours keeps its own."""
     left, found = dict(theirs), {}
     for ours, parts in pairs:
         if all(part in left for part in parts):
@@ -46,7 +38,7 @@ def parted(ours: Mapping[str, Tensor], pairs: Pairs, config: GPTConfig) -> dict[
     for name, parts in pairs:
         pieces = ours[name].unbind() if name.endswith(".gains") else ours[name].tensor_split(_cuts(name, config))
         for part, piece in zip(parts, pieces, strict=True):
-            found[part if part == OUTPUT else f"model.{part}"] = piece.contiguous()
+            found[part if part == OUTPUT else PREFIX + part] = piece.contiguous()
     return found
 
 

@@ -1,4 +1,7 @@
-"""Config and weights of Llama and of Qwen3, which is a Llama with normalised queries and keys, both ways."""
+"""Config and weights of Llama and its kin, both ways: Qwen3 normalises queries and keys, Mistral is a Llama by name.
+
+A Mistral that looks back less far than its context is not read.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
+from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, join, parted
 from regard.checkpoint.convert.settings import Refusals, Requirement
-from regard.checkpoint.convert.shapes import shape_from, shape_settings
+from regard.checkpoint.convert.shapes import rope_settings, shape_from, shape_settings
 from regard.models.gpt_settings import GPTConfig
 
-MODEL_TYPES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+MODEL_TYPES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM", "mistral": "MistralForCausalLM"}
+MISTRAL_WINDOW = 4096  # where a config does not say
 FIXED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "use_sliding_window": False}
 _SHARED = (
     Requirement("positions", "rotary"),
@@ -23,11 +27,11 @@ _SHARED = (
     Requirement("logit_cap", None),
     Requirement("heads_at", {}),
     Requirement("activation", "swiglu"),
-    Requirement("dropout", 0.0),
 )
 REQUIRED: dict[str, tuple[Requirement, ...]] = {
     "llama": (*_SHARED, Requirement("normalise_queries_and_keys", False)),
     "qwen3": (*_SHARED, Requirement("normalise_queries_and_keys", True)),
+    "mistral": (*_SHARED, Requirement("normalise_queries_and_keys", False)),
 }
 
 
@@ -36,6 +40,9 @@ def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
     layers = settings.get("layer_types") or []
     refused.when(any(layer != "full_attention" for layer in layers), "layer_types has other than full_attention")
     shape = shape_from(settings, refused)
+    window = settings.get("sliding_window", MISTRAL_WINDOW) if settings["model_type"] == "mistral" else None
+    if window is not None and window < shape["context"]:
+        refused.when(True, f"sliding_window is {window} and less than the context of {shape['context']}")
     refused.check()
     return GPTConfig(
         **shape,
@@ -51,12 +58,14 @@ def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
 
 def settings_from(config: GPTConfig) -> dict[str, Any]:
     # Versions of transformers before 5 read the base of the rotary positions beside the rest.
-    older = {"rope_theta": config.rotary_base}
+    older: dict[str, Any] = {"rope_theta": config.rotary_base}
+    if config.rotary_scaling:
+        older["rope_scaling"] = rope_settings(config)
     return {**shape_settings(config), **older, "hidden_act": "silu", "attention_bias": False}
 
 
 def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    return joined(theirs, _pairs(config), config)
+    return join(theirs, _pairs(config))
 
 
 def theirs_of(ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, joined, parted
-from regard.checkpoint.convert.settings import Refusals, Requirement
+from regard.checkpoint.convert.joining import OUTPUT, Pairs, attention_pairs, join, parted
+from regard.checkpoint.convert.settings import Refusals, Requirement, real
 from regard.checkpoint.convert.shapes import shape_from, shape_settings
 from regard.models.gpt_settings import GPTConfig
 
-MODEL_TYPE, CLASS = "nanochat", "NanoChatForCausalLM"
+CLASS = "NanoChatForCausalLM"
 FIXED = {"hidden_act": "relu2", "attention_bias": False}
 REQUIRED: tuple[Requirement, ...] = (
     Requirement("positions", "rotary"),
@@ -28,7 +28,6 @@ REQUIRED: tuple[Requirement, ...] = (
     Requirement("embedding_norm", True),
     Requirement("heads_at", {}),
     Requirement("activation", "relu2"),
-    Requirement("dropout", 0.0),
 )
 
 
@@ -36,7 +35,8 @@ def config_from(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
     refused.unless(settings, FIXED)
     shape = shape_from(settings, refused)
     refused.check()
-    return GPTConfig(**shape, logit_cap=settings.get("final_logit_softcapping", 15.0))
+    uncapped = settings.get("final_logit_softcapping", 15.0) is None
+    return GPTConfig(**shape, logit_cap=None if uncapped else real(settings, "final_logit_softcapping", 15.0))
 
 
 def settings_from(config: GPTConfig) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def settings_from(config: GPTConfig) -> dict[str, Any]:
 
 
 def ours_of(theirs: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    return _exchanged(joined(theirs, _pairs(config), config), config)
+    return _exchanged(join(theirs, _pairs(config)), config)
 
 
 def theirs_of(ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,42 @@ class Refusals:
     def check(self) -> None:
         if self.found:
             raise FolderError(f"{self.where} asks for what regard does not have: {'; '.join(self.found)}.")
+
+
+_NEEDED: Any = object()
+
+
+def whole(settings: Mapping[str, Any], name: str, default: Any = _NEEDED, *, least: int = 1) -> int:
+    """A setting that must be a whole number; where it is missing or null the default stands."""
+    value = _setting(settings, name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} must be a whole number from {least} on, not {value!r}.")
+    return value
+
+
+def real(settings: Mapping[str, Any], name: str, default: Any = _NEEDED) -> float:
+    """A setting that must be a number."""
+    value = _setting(settings, name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UsageError(f"{name} must be a number, not {value!r}.")
+    return float(value)
+
+
+def flag(settings: Mapping[str, Any], name: str, default: bool) -> bool:
+    """A setting that must be true or false."""
+    value = _setting(settings, name, default)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false, not {value!r}.")
+    return value
+
+
+def _setting(settings: Mapping[str, Any], name: str, default: Any) -> Any:
+    value = settings.get(name)
+    if value is not None:
+        return value
+    if default is _NEEDED:
+        raise UsageError(f"{name} is {'null' if name in settings else 'missing'}, but it is needed.")
+    return default
 
 
 def refuse_export(config: Any, required: Sequence[Requirement], name: str) -> list[str]:

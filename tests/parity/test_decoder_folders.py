@@ -1,0 +1,358 @@
+"""What lies in folders of language models beside the weights, and what may be wrong with all of it.
+
+Tokenizers that put a symbol before every text, or drop the space before its first word; several ends; how text is
+drawn, both ways; tensors and settings that do not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import tokenizers
+import torch
+from tokenizers import decoders, models, normalizers, processors, trainers
+
+import regard
+from regard.checkpoint.folder import own_tensors, write_model
+from regard.cli.main import main
+from regard.errors import FolderError, UsageError
+from regard.models.gpt import GPT
+from regard.models.gpt_settings import GPTConfig
+from regard.tasks.generate import Writer
+from regard.text.tokenizer import Tokenizer
+from regard.text.training import train_tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+TEXT = "the cat sat on the mat and the dog sat on the cat while the naïve rat ran"
+PROMPT = "the cat"
+SHAPE: dict[str, Any] = dict(
+    vocab_size=301,
+    hidden_size=24,
+    intermediate_size=31,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=37,
+    head_dim=6,
+    bos_token_id=2,
+    eos_token_id=3,
+    pad_token_id=0,
+)
+CLASSES = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config"),
+    "llama": ("LlamaForCausalLM", "LlamaConfig"),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config"),
+    "mistral": ("MistralForCausalLM", "MistralConfig"),
+    "nanochat": ("NanoChatForCausalLM", "NanoChatConfig"),
+}
+GPT2 = dict(vocab_size=301, n_positions=37, n_embd=24, n_layer=2, n_head=4, n_inner=31, bos_token_id=3, eos_token_id=3)
+
+
+def make(name: str, **changes: Any) -> Any:
+    model_class, config_class = CLASSES[name]
+    torch.manual_seed(1)
+    settings = GPT2 if name == "gpt2" else SHAPE
+    model = getattr(transformers, model_class)(getattr(transformers, config_class)(**{**settings, **changes})).eval()
+    with torch.no_grad():
+        for param in model.parameters():
+            param.normal_(mean=float(param.dim() == 1), std=0.4)
+    return model
+
+
+def byte_tokenizer() -> tokenizers.Tokenizer:
+    """Byte-level pieces with pad 0, unknown 1, start 2 and end 3, and the usual `<s> $A`."""
+    backend = tokenizers.Tokenizer.from_str(train_tokenizer([TEXT] * 3, kind="byte-bpe", vocab_size=301).to_json())
+    backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    return backend
+
+
+def sentencepiece_tokenizer() -> tokenizers.Tokenizer:
+    """As the first Llamas have it: ▁ for a space, bytes for what is not known, no space before the first word."""
+    backend = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    in_bytes = [f"<0x{byte:02X}>" for byte in "ï".encode()]
+    words = [f"▁{word}" for word in TEXT.split() if word.isascii()]
+    trainer = trainers.BpeTrainer(special_tokens=["<pad>", "<unk>", "<s>", "</s>"], vocab_size=40, show_progress=False)
+    backend.train_from_iterator(words, trainer)
+    described = json.loads(backend.to_str())
+    vocabulary = described["model"]["vocab"]
+    for piece in in_bytes:
+        vocabulary[piece] = len(vocabulary)
+    backend = tokenizers.Tokenizer.from_str(json.dumps(described))
+    backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    return backend
+
+
+BACKENDS = {"bytes": byte_tokenizer, "sentencepiece": sentencepiece_tokenizer}
+
+
+@pytest.fixture(scope="module", params=list(BACKENDS))
+def theirs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Path]:
+    """A Llama, its tokenizer as transformers reads it, and the folder of both."""
+    folder = tmp_path_factory.mktemp(request.param) / "theirs"
+    tokenizer = BACKENDS[request.param]()
+    model = make("llama", vocab_size=tokenizer.get_vocab_size())
+    write_folder(model, folder, tokenizer)
+    return model, transformers.AutoTokenizer.from_pretrained(folder), folder
+
+
+def write_folder(model: Any, folder: Path, tokenizer: tokenizers.Tokenizer | None = None, **settings: Any) -> None:
+    model.save_pretrained(folder)
+    (folder / "tokenizer.json").write_text((tokenizer or byte_tokenizer()).to_str(), encoding="utf-8")
+    names = dict(bos_token="<s>", eos_token="</s>", pad_token="<pad>", tokenizer_class="PreTrainedTokenizerFast")
+    (folder / "tokenizer_config.json").write_text(json.dumps({**names, **settings}), encoding="utf-8")
+
+
+def test_a_text_is_read_behind_what_their_tokenizer_puts_before_it(theirs: tuple[Any, Any, Path]) -> None:
+    model, tokenizer, folder = theirs
+    writer = regard.load(folder)
+    ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
+    assert writer.prompt_ids(PROMPT) == ids[0].tolist()
+    assert writer.prompt_ids(PROMPT)[0] == 2
+    with torch.no_grad():
+        whole = model.generate(ids, max_new_tokens=20, do_sample=False, eos_token_id=None)[0]
+    new = whole[ids.shape[1] :].tolist()
+    new = new[: new.index(3) + 1] if 3 in new else new
+    ours = writer(PROMPT, temperature=0, max_new_tokens=20)
+    assert list(ours.tokens) == tokenizer.convert_ids_to_tokens(new)
+    # The space before a first word is part of what is new.
+    read = tokenizer.decode([*ids[0].tolist(), *new], skip_special_tokens=True)
+    assert PROMPT + ours.text == read
+    assert PROMPT + "".join(writer.stream(PROMPT, temperature=0, max_new_tokens=20)) == read
+    found = writer.search(PROMPT, beams=1, max_new_tokens=20)[0]
+    assert PROMPT + found.text == read
+    assert found.tokens == ours.tokens
+    # Nothing at all is the beginning of a text.
+    assert writer.prompt_ids("") == tokenizer("")["input_ids"] == [2]
+
+
+def test_a_score_is_that_of_a_text_behind_the_start_symbol(theirs: tuple[Any, Any, Path]) -> None:
+    model, tokenizer, folder = theirs
+    ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        expected = model(ids).logits.log_softmax(-1)[0, :-1].gather(-1, ids[0, 1:, None])[:, 0]
+    found = regard.load(folder).score(PROMPT)
+    assert list(found.log_probs) == pytest.approx(expected.tolist(), abs=1e-4)
+    assert found.num_bytes == len(PROMPT)
+    assert list(found.tokens) == tokenizer.convert_ids_to_tokens(ids[0])
+    with pytest.raises(UsageError, match="at least one token"):
+        regard.load(folder).score("")
+
+
+def test_the_start_symbol_stands_before_every_window(theirs: tuple[Any, Any, Path]) -> None:
+    """By another road: windows of 36 tokens behind the symbol, each 18 after the one before."""
+    model, tokenizer, folder = theirs
+    writer, text = regard.load(folder), " ".join([TEXT] * 3)
+    ids = tokenizer(text)["input_ids"][1:]
+    found: list[float] = []
+    start = 0
+    while len(found) < len(ids):
+        window = torch.tensor([[2, *ids[start : start + 37]]])
+        with torch.no_grad():
+            log_probs = model(window[:, :-1]).logits.log_softmax(-1).gather(-1, window[:, 1:, None])[0, :, 0]
+        found += log_probs.tolist()[len(found) - start :]
+        start += 18
+    assert list(writer.score(text).log_probs) == pytest.approx(found, abs=1e-4)
+    assert writer.trace(text).tokens["decoder"][0][0] == "<s>"
+    # A text that outgrows its context is gone on with from its end, and still begins with the symbol.
+    read = writer.prompt_ids(text)
+    with torch.no_grad():
+        best = model(torch.tensor([[2, *read[-35:]]])).logits[0, -1].argmax().item()
+    assert writer(text, temperature=0, max_new_tokens=1).tokens == tuple(tokenizer.convert_ids_to_tokens([best]))
+
+
+def test_suggestions_know_where_words_begin(theirs: tuple[Any, Any, Path]) -> None:
+    """A word that has begun is spelled again, with the space before it."""
+    found = regard.load(theirs[2]).suggest(PROMPT)
+    assert found
+    assert all(one.word.startswith("cat") for one in found)
+
+
+def test_ours_and_theirs_again_have_the_same_start(theirs: tuple[Any, Any, Path], tmp_path: Path) -> None:
+    _, tokenizer, folder = theirs
+    assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    assert regard.load(tmp_path / "ours").prompt_ids(PROMPT) == tokenizer(PROMPT)["input_ids"]
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    back = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    assert back(PROMPT)["input_ids"] == tokenizer(PROMPT)["input_ids"]
+    assert (back.bos_token, back.eos_token) == ("<s>", "</s>")
+    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back")
+    assert read.generation_config.bos_token_id == read.config.bos_token_id == 2
+
+
+@pytest.mark.parametrize(("says", "prefix"), [(True, [2]), (False, [])])
+def test_gpt2s_two_files_may_ask_for_a_start_symbol(says: bool, prefix: list[int], tmp_path: Path) -> None:
+    write_folder(make("gpt2"), tmp_path, add_bos_token=says)
+    Tokenizer(byte_tokenizer()).save_merges(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    writer = regard.load(tmp_path)
+    assert writer.prompt_ids(PROMPT) == [*prefix, *writer.tokenizer.encode(PROMPT)]
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "back")]) == 0
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back")(PROMPT)["input_ids"] == writer.prompt_ids(
+        PROMPT
+    )
+
+
+def change(folder: Path, name: str, **changes: Any) -> None:
+    file = folder / name
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.write_text(json.dumps({**known, **changes}), encoding="utf-8")
+
+
+def test_each_of_several_ends_ends_a_text(tmp_path: Path) -> None:
+    write_folder(make("llama"), tmp_path / "theirs")
+    endless = regard.load(tmp_path / "theirs")(PROMPT, temperature=0, max_new_tokens=9)
+    assert not endless.ended
+    tokenizer = Tokenizer(byte_tokenizer())
+    last = tokenizer.vocabulary().index(endless.tokens[4])
+    first = endless.tokens.index(endless.tokens[4])
+    change(tmp_path / "theirs", "generation_config.json", eos_token_id=[3, last])
+    for folder in (tmp_path / "theirs", tmp_path / "ours"):
+        writer = regard.load(folder)
+        for text in (writer(PROMPT, temperature=0), writer.search(PROMPT, beams=1)[0]):
+            assert text.ended
+            assert text.tokens == endless.tokens[: first + 1]
+        assert "".join(writer.stream(PROMPT, temperature=0)) == text.text
+        if folder.name == "theirs":
+            assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    for name in ("config.json", "generation_config.json"):
+        assert json.loads((tmp_path / "back" / name).read_text(encoding="utf-8"))["eos_token_id"] == [3, last]
+
+
+def test_how_text_is_drawn_goes_both_ways(tmp_path: Path) -> None:
+    model = make("llama")
+    drawn = dict(temperature=0.7, top_k=0, top_p=0.9, min_p=0.05, repetition_penalty=1.2)
+    model.generation_config = transformers.GenerationConfig(do_sample=True, **drawn)
+    write_folder(model, tmp_path / "theirs")
+    change(tmp_path / "theirs", "generation_config.json", top_k=0)
+    writer = regard.load(tmp_path / "theirs")
+    assert writer.sampling.top_k is None
+    kept = {name: value for name, value in drawn.items() if name != "top_k"}
+    assert {name: getattr(writer.sampling, name) for name in kept} == kept
+    assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]) == 0
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
+    back = transformers.GenerationConfig.from_pretrained(tmp_path / "back")
+    assert {name: getattr(back, name) for name in drawn} == drawn
+    assert back.do_sample
+    # What is greedy has nothing to draw, but still does not repeat itself.
+    change(tmp_path / "theirs", "generation_config.json", do_sample=False)
+    greedy = regard.load(tmp_path / "theirs").sampling
+    assert (greedy.temperature, greedy.repetition_penalty, greedy.top_p) == (0.0, 1.2, None)
+
+
+@pytest.mark.parametrize("name", list(CLASSES))
+@pytest.mark.parametrize("wrong", ["missing", "surplus", "longer", "one axis", "whole numbers"])
+def test_every_tensor_that_does_not_fit_is_named_in_their_words(name: str, wrong: str, tmp_path: Path) -> None:
+    write_folder(make(name, **({"sliding_window": None} if name == "mistral" else {})), tmp_path)
+    whole = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    keys = [key for key in whole if ".1." not in key]  # one layer has one of each kind
+    for key in keys if wrong in ("missing", "longer") else keys[1:2]:
+        tensor, tensors = whole[key], dict(whole)
+        rows = tensor.shape[0]
+        said = f"{key} is "
+        if wrong == "missing":
+            del tensors[key]
+            said = f"missing: {key}. "
+        elif wrong == "surplus":
+            tensors[f"{key}.more"] = tensor.clone()
+            said = f"surplus: {key}.more. "
+        elif wrong == "longer":
+            tensors[key] = torch.ones(rows + 1, *tensor.shape[1:])
+        elif wrong == "one axis":
+            tensors[key] = torch.ones(tensor.numel() + 1)
+        else:
+            tensors[key] = torch.ones_like(tensor, dtype=torch.int32)
+        safetensors.torch.save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(FolderError) as caught:
+            regard.load(tmp_path)
+        assert said in str(caught.value)
+        assert f"{CLASSES[name][0]} with this config" in str(caught.value)
+        assert "decoder." not in str(caught.value)
+
+
+def test_a_window_as_wide_as_the_context_is_none(tmp_path: Path) -> None:
+    model = make("mistral", sliding_window=37)
+    write_folder(model, tmp_path)
+    ids = torch.arange(4, 41)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(regard.load(tmp_path).model(ids), model(ids).logits, atol=1e-4, rtol=0)
+
+
+def test_names_without_what_they_begin_with_are_read(tmp_path: Path) -> None:
+    model = make("llama", tie_word_embeddings=True)
+    write_folder(model, tmp_path)
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    bare = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name != "lm_head.weight"}
+    bare["layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(3)  # as old versions stored it
+    safetensors.torch.save_file(bare, tmp_path / "model.safetensors")
+    ids = torch.tensor([[2, 5, 7]])
+    with torch.no_grad():
+        torch.testing.assert_close(regard.load(tmp_path).model(ids), model(ids).logits, atol=1e-4, rtol=0)
+    del bare["layers.1.self_attn.k_proj.weight"]
+    safetensors.torch.save_file(bare, tmp_path / "model.safetensors")
+    with pytest.raises(FolderError, match=r"config; missing: layers\.1\.self_attn\.k_proj\.weight\. "):
+        regard.load(tmp_path)
+
+
+NOT_NUMBERS: list[Any] = ["two", 1.5, True, [1], 0, -1]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "settings"),
+    [
+        ("config.json", "llama", {"num_hidden_layers": NOT_NUMBERS, "hidden_size": ["x", None], "vocab_size": [None]}),
+        ("config.json", "llama", {"rms_norm_eps": ["a", [1], 0], "rope_scaling": [3, "x"], "head_dim": ["x", -2]}),
+        ("config.json", "llama", {"rope_parameters": [4, {"rope_theta": "x"}, {"rope_theta": 0}]}),
+        ("config.json", "llama", {"rope_parameters": [{"rope_type": "llama3"}], "layer_types": [3]}),
+        ("config.json", "llama", {"num_attention_heads": [0, None, 5], "tie_word_embeddings": ["x", 1]}),
+        ("config.json", "mistral", {"sliding_window": ["x"]}),
+        ("config.json", "gpt2", {"n_layer": NOT_NUMBERS, "n_head": [0, "x"], "n_inner": ["x"], "vocab_size": [None]}),
+        ("config.json", "gpt2", {"layer_norm_epsilon": ["x"], "resid_pdrop": ["x", 1], "n_positions": [[]]}),
+        ("config.json", "nanochat", {"final_logit_softcapping": ["x", 0, -1.0], "intermediate_size": ["x"]}),
+        ("generation_config.json", "gpt2", {"top_k": ["x", -1, 1.5], "temperature": ["x", -1], "top_p": [0, 2, [1]]}),
+        ("generation_config.json", "gpt2", {"min_p": ["x", 2], "repetition_penalty": [0, "x", {}]}),
+    ],
+)
+def test_settings_that_are_none_are_named(file: str, name: str, settings: dict[str, list[Any]], tmp_path: Path) -> None:
+    write_folder(make(name, **({"sliding_window": None} if name == "mistral" else {})), tmp_path)
+    known = (tmp_path / file).read_text(encoding="utf-8")
+    for setting, values in settings.items():
+        for value in values:
+            (tmp_path / file).write_text(known, encoding="utf-8")
+            change(tmp_path, file, **{setting: value})
+            with pytest.raises(FolderError) as caught:
+                regard.load(tmp_path)
+            assert f"{tmp_path / file} " in str(caught.value), (setting, value)
+
+
+def test_dropout_is_left_out_with_a_remark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=60)
+    shape: dict[str, Any] = dict(layers=1, width=16, hidden=16, heads=2, head_width=8, context=8)
+    ours = Writer(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, dropout=0.1, **shape)), tokenizer)
+    contents = ours.contents()
+    tensors = own_tensors(ours.model)
+    write_model(tmp_path / "ours", config=contents.config, tensors=tensors, texts=contents.texts)
+    assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "theirs")]) == 0
+    assert "NanoChatForCausalLM has no dropout between its layers" in capsys.readouterr().err
+    ids = torch.tensor([[5, 6, 7]])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "theirs").eval()
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(ids).logits, ours.model(ids), atol=1e-4, rtol=0)
+
+
+def test_a_writer_of_ours_still_begins_without_a_symbol() -> None:
+    tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=60)
+    shape = dict(layers=1, width=8, hidden=8, heads=1, head_width=8, context=9)
+    writer = Writer(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape)), tokenizer)  # type: ignore[arg-type]
+    assert writer.prompt_ids(PROMPT) == tokenizer.encode(PROMPT)
+    assert math.isfinite(writer.score(PROMPT).loss)
