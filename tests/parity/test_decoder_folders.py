@@ -80,7 +80,7 @@ def sentencepiece_tokenizer() -> tokenizers.Tokenizer:
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     in_bytes = [f"<0x{byte:02X}>" for byte in "ï".encode()]
-    words = [f"▁{word}" for word in TEXT.split() if word.isascii()]
+    words = [word for word in TEXT.split() if word.isascii()]
     trainer = trainers.BpeTrainer(special_tokens=["<pad>", "<unk>", "<s>", "</s>"], vocab_size=40, show_progress=False)
     backend.train_from_iterator(words, trainer)
     described = json.loads(backend.to_str())
@@ -133,6 +133,22 @@ def test_a_text_is_read_behind_what_their_tokenizer_puts_before_it(theirs: tuple
     assert found.tokens == ours.tokens
     # Nothing at all is the beginning of a text.
     assert writer.prompt_ids("") == tokenizer("")["input_ids"] == [2]
+
+
+def test_the_space_before_the_first_new_word_is_written(theirs: tuple[Any, Any, Path]) -> None:
+    _, tokenizer, folder = theirs
+    writer, words = regard.load(folder), TEXT.split()
+    begun = []
+    for count in range(1, len(words)):
+        prompt = " ".join(words[:count])
+        written = writer(prompt, temperature=0, max_new_tokens=2)
+        before, new = tokenizer(prompt)["input_ids"], tokenizer.convert_tokens_to_ids(written.tokens)
+        known, whole = (tokenizer.decode(ids, skip_special_tokens=True) for ids in (before, [*before, *new]))
+        assert known + written.text == whole
+        assert "".join(writer.stream(prompt, temperature=0, max_new_tokens=2)) == written.text
+        assert writer.search(prompt, beams=1, max_new_tokens=2)[0].text == written.text
+        begun.append(written.tokens[0][0] in "▁Ġ")
+    assert any(begun)
 
 
 def test_a_score_is_that_of_a_text_behind_the_start_symbol(theirs: tuple[Any, Any, Path]) -> None:
