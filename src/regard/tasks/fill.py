@@ -46,7 +46,8 @@ from regard.text.tokenizer import Tokenizer
 NAME = "fill"
 SCORED = 1 << 15  # held-out tokens that the loss along the way is measured on
 SAMPLES = 6  # held-out sentences for the report
-WAVE = 0.03  # of fresh positions: about as large as fresh pieces
+WAVE = 0.3  # of fresh positions: as large as what pieces grow to within some dozens of steps
+SLOWLY = 0.02  # the part of the rate at which places learn
 TOP = 5  # likeliest words that are named
 NEARLY = re.compile(r"<mask>|\[\s*mask\s*\]|\{mask\}|\(mask\)|\[blank\]|_{2,}", re.IGNORECASE)  # meant for a mask
 
@@ -362,3 +363,13 @@ def fresh_bert(
             frequencies = torch.from_numpy(np.log(counts + 1))
             word_head(model).bias.copy_(frequencies - frequencies.mean())
     return model
+
+
+def place_rates(model: BertForPretraining) -> dict[Tensor, float]:
+    """The parts of the rate at which tables of places learn.
+
+    Every step touches all of them, and steps as long as those of pieces would wash the waves away before attention has
+    learned to use them: the model would guess frequent words for a long time.
+    """
+    embedding = model.bert.embedding
+    return {embedding.positions.weight: SLOWLY, embedding.segments.weight: SLOWLY}

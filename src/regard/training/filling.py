@@ -83,7 +83,7 @@ def train_filler(
         begun = _begin(str(from_), out, size=size, parts=parts, config=config)
         config, context = begun.config, begun.model.config.context
     longest = longest_sentence(config.window or context)
-    from regard.tasks.fill import FillTask, fresh_bert
+    from regard.tasks.fill import FillTask, fresh_bert, place_rates
     from regard.training.beginning import Beginning
     from regard.training.runs import carry_out
 
@@ -114,7 +114,16 @@ def train_filler(
                 CardData(name=names[1], role="validation", num_rows=len(held.ids)),
             ),
         )
-        return carry_out(task, budget, out, options, described=described, remarks=remarks, beginning=beginning)
+        return carry_out(
+            task,
+            budget,
+            out,
+            options,
+            described=described,
+            remarks=remarks,
+            beginning=beginning,
+            rates={} if begun else place_rates(task.model),
+        )
 
 
 @dataclass(frozen=True)
