@@ -1,6 +1,6 @@
 """Tiny Shakespeare by characters: how soon regard's GPT is as good as nanoGPT's CPU recipe, and how good in its time.
 
-    python benchmarks/shakespeare.py [--rounds 5] [--steps 240]          # a loss of 1.88 in a fifth of the time
+    python benchmarks/shakespeare.py [--rounds 5] [--steps 225]          # a loss of 1.88 in a fifth of the time
     python benchmarks/shakespeare.py --best [--seconds 115]              # the lowest loss in nanoGPT's own time
 
 The peer is a plain GPT with nanoGPT's settings for a CPU: 4 layers, 4 heads, width 128, context 64, 2,000 steps of
@@ -129,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=240, help="of regard's recipe")
+    parser.add_argument("--steps", type=int, default=225, help="of regard's recipe")
     parser.add_argument("--best", action="store_true", help="the lowest loss in the time of nanoGPT's recipe")
     parser.add_argument("--seconds", type=float, default=None, help="that time, if it is known")
     asked = parser.parse_args()
