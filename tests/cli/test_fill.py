@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import regard as library
+from regard.models.bert import DEVIATION
+from regard.nn.positions import sinusoids
 from regard.tasks.fill import Filler
 from regard.text.tokenizer import BERT_SYMBOLS
 from regard.text.training import train_tokenizer
@@ -55,6 +57,15 @@ def test_a_training_leaves_a_model_its_card_and_a_report(made: Path) -> None:
     assert 'pipeline_tag: "fill-mask"' in card
     report = (made / "report.html").read_text(encoding="utf-8")
     assert "Text with a gap" in report and "words chosen; of these" in report
+
+
+def test_places_keep_their_waves_while_pieces_learn(made: Path) -> None:
+    filler = library.load(made)
+    assert isinstance(filler, Filler)
+    table = filler.model.bert.embedding.positions.weight.detach()
+    assert torch.cosine_similarity(table, sinusoids(*table.shape)).min() > 0.99
+    moved = filler.model.bert.embedding.weight.detach().std()
+    assert moved > 1.5 * DEVIATION  # what pieces began with
 
 
 def test_filling(regard: Run, made: Path) -> None:
