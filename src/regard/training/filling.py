@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoint.card import CardData
 from regard.checkpoint.output import check_output, output_folder
-from regard.checkpoint.presence import check_folder
 from regard.config import from_dict
 from regard.data.corpus import Corpus, learned_tokenizer
 from regard.data.documents import Documents, documents_of, read_documents
@@ -26,7 +25,7 @@ from regard.tasks.settings import FillConfig
 from regard.text.tokenizer import BERT_SYMBOLS, Tokenizer
 from regard.text.training import train_tokenizer
 from regard.training.encoders import FREE
-from regard.training.options import Budget, RunOptions, find_folder, sort_settings
+from regard.training.options import Budget, RunOptions, settled_folder, sort_settings
 from regard.training.recipes import NOT_FOR_FILLERS, ROW, USUAL_ENCODER, filling_recipe, fine_tuning_recipe
 from regard.training.settings import TrainingConfig
 
@@ -152,15 +151,7 @@ def _begin(
     name: str, out: Path, *, size: str | None, parts: Mapping[type, Mapping[str, Any]], config: FillConfig
 ) -> _Begun:
     """A model to go on with. Its shape and its tokenizer are settled; dropout and the window belong to the training."""
-    learned = {**({"size": size} if size else {}), **parts[FillConfig]}
-    for setting in ("size", "pieces", "lowercase"):
-        if setting in learned:
-            raise UsageError(
-                f"--{setting} {learned[setting]} does not go with --from: the model in {name} has its size and its "
-                f"tokens already. Leave --{setting} away, or train a new model without --from."
-            )
-    folder = find_folder(name, out)
-    check_folder(folder)
+    folder = settled_folder(name, out, {"size": size, **parts[FillConfig]}, settled=("size", "pieces", "lowercase"))
     from regard.checkpoint.folder import load_into, own_tensors
     from regard.models.bert import BertForPretraining
     from regard.tasks.folders import load_filler

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.hub import model_folder
+from regard.checkpoint.presence import check_folder
 from regard.config import from_dict
 from regard.errors import UsageError, unknown
 from regard.nn.lora_settings import LoRAConfig
@@ -98,6 +99,20 @@ def find_folder(name: str, out: Path) -> Path:
     folder = model_folder(name)
     if out.exists() and folder.exists() and out.resolve() == folder.resolve():
         raise UsageError(f"--from and --out are the same folder, {folder}: choose another --out.")
+    return folder
+
+
+def settled_folder(name: str, out: Path, given: Mapping[str, Any], *, settled: Sequence[str]) -> Path:
+    """The folder of a model to go on with, which is there; what that model has `settled` cannot be asked for."""
+    for setting in settled:
+        flag, value = flag_of(setting), given.get(setting)
+        if value is not None:
+            raise UsageError(
+                f"{flag} {value} does not go with --from: the model in {name} has its size and its tokens already. "
+                f"Leave {flag} away, or train a new model without --from."
+            )
+    folder = find_folder(name, out)
+    check_folder(folder)
     return folder
 
 

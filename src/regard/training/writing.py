@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoint.card import CardData
 from regard.checkpoint.output import check_output, output_folder
-from regard.checkpoint.presence import check_folder
 from regard.config import from_dict
 from regard.data.corpus import Corpus, Ids, corpus_ids, learned_tokenizer, split_ids
 from regard.data.world.stories import stories
@@ -24,7 +23,7 @@ from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.settings import GenerateConfig
 from regard.text.tokenizer import Tokenizer
 from regard.text.training import train_tokenizer
-from regard.training.options import Budget, RunOptions, find_folder, lora_settings, sort_settings
+from regard.training.options import Budget, RunOptions, lora_settings, settled_folder, sort_settings
 from regard.training.recipes import NOT_FOR_WRITERS, USUAL_SIZE, fine_tuning_recipe, writing_recipe
 from regard.training.settings import TrainingConfig
 
@@ -130,15 +129,7 @@ def _begin(
     name: str, out: Path, *, size: str | None, parts: Mapping[type, Mapping[str, Any]], config: GenerateConfig
 ) -> _Begun:
     """A model to go on with. Its shape and its tokenizer are settled; dropout and the window belong to the training."""
-    learned = {**({"size": size} if size else {}), **parts[GenerateConfig]}
-    for setting in ("size", "tokens", "pieces"):
-        if setting in learned:
-            raise UsageError(
-                f"--{setting} {learned[setting]} does not go with --from: the model in {name} has its size and its "
-                f"tokens already. Leave --{setting} away, or train a new model without --from."
-            )
-    folder = find_folder(name, out)
-    check_folder(folder)
+    folder = settled_folder(name, out, {"size": size, **parts[GenerateConfig]}, settled=("size", "tokens", "pieces"))
     from regard.checkpoint.folder import load_into, own_tensors
     from regard.models.gpt import GPT
     from regard.tasks.folders import load_writer
