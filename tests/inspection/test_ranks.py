@@ -59,7 +59,7 @@ def test_m119_the_factored_product_is_what_the_layer_computes(shared: int | None
     x = torch.randn(1, 7, WIDTH, dtype=torch.float64)
     with torch.no_grad():
         computed = attention(x, masks.causal())[0]
-        q, k, _ = attention._self(x, None)
+        q, k, _ = attention._self(x, None, None)
         k = k.repeat_interleave(HEADS // attention.key_value_heads, dim=1)
         weights = attention_weights(q, k, masks.causal())[0]
     product = value_factors(attention).product
