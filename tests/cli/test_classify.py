@@ -48,6 +48,10 @@ def test_texts_a_file_and_stdin(regard: Run, place: Path, tmp_path: Path) -> Non
     record = json.loads(regard("classify", place / "model", "the red car is fine", "--json").out)
     assert record["labels"] == ["good"]
     assert set(record["probabilities"]) == {"bad", "good"}
+    table = tmp_path / "reviews.csv"
+    table.write_text('label,text\ngood,"a fine, fine film"\nbad,poor\n', encoding="utf-8")
+    said = regard("classify", place / "model", table, "--json")
+    assert [json.loads(line)["text"] for line in said.out.splitlines()] == ["a fine, fine film", "poor"]
     out = tmp_path / "found.csv"
     assert regard("classify", place / "model", "the red car is fine", "--out", out).code == 0
     [row] = csv.DictReader(out.read_text(encoding="utf-8").splitlines())

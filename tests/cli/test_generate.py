@@ -305,7 +305,9 @@ def test_m165_who_cannot_write_says_why(regard: Run, made: Path, model: Path) ->
     assert "it takes a decoder alone: `regard train generate`" in said.err
     other = regard("translate", made, "one")
     assert other.code == 2
-    assert "knows no second language" in other.err
+    assert "holds a language model, which goes on with a text: use `regard generate`" in other.err
+    scored = regard("evaluate", made, "one.txt")
+    assert scored.code == 2 and "regard score" in scored.err
 
 
 def test_what_is_trained_here_runs_in_transformers(regard: Run, made: Path, writer: Writer, tmp_path: Path) -> None:

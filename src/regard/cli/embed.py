@@ -18,6 +18,8 @@ from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.input import decoded
 from regard.cli.output import answer, answer_json, check_free, note
+from regard.data.tables import table_suffix
+from regard.data.texts import read_text_column
 from regard.errors import DataError, UsageError
 from regard.tasks.settings import EmbedConfig
 
@@ -100,10 +102,12 @@ def _check(asked: Any) -> None:
 
 
 def read_texts(given: Sequence[str]) -> list[str]:
-    """The texts that were asked for: those of a file, of stdin, or the arguments themselves."""
+    """The texts that were asked for: those of a table, of a file, of stdin, or the arguments themselves."""
     if not given or list(given) == [STDIN]:
         return _lines(sys.stdin.buffer.read(), "<stdin>")
     if len(given) == 1 and is_file(given[0]):
+        if table_suffix(Path(given[0])):
+            return read_text_column(given[0])
         return _lines(Path(given[0]).read_bytes(), given[0])
     return list(given)
 
@@ -113,7 +117,7 @@ def is_file(word: str) -> bool:
     try:
         if Path(word).is_file():
             return True
-        if Path(word).is_dir():
+        if word and Path(word).is_dir():
             raise UsageError(f"{word} is a folder; give a file with a text a line.")
     except OSError:  # too long for the name of a file: a text
         return False

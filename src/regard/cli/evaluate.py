@@ -10,6 +10,7 @@ import tyro
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
+from regard.errors import UsageError
 from regard.generation.settings import SearchConfig
 
 
@@ -54,6 +55,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import TASKS, Embedder
     from regard.tasks.folders import load_folder, load_translator
+    from regard.tasks.generate import Writer
     from regard.tasks.tag import Tagger
 
     model = load_folder(asked.model)
@@ -80,6 +82,10 @@ def main(verb: str, arguments: list[str]) -> int:
     elif isinstance(model, Embedder) and TASKS[model.head.kind] in ("embed", "fill"):
         scores = evaluate(
             model, asked.data, columns=label_columns(asked, "pair"), skip_bad_rows=asked.skip_bad_rows, progress=True
+        )
+    elif isinstance(model, Writer):
+        raise UsageError(
+            f"{asked.model} holds a language model, which is measured on a text: use `regard score {asked.model} FILE`."
         )
     else:
         scores = evaluate(

@@ -67,7 +67,8 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.folders import load_writer
 
     writer = load_writer(asked.model, asked.precision)
-    prompt = read_stdin() if asked.prompt == "-" else asked.prompt
+    # The end of the last line is that of the command which wrote it, not the end of a line of the text.
+    prompt = read_stdin().removesuffix("\n") if asked.prompt == "-" else asked.prompt
     length, context = len(writer.prompt_ids(prompt)), writer.model.config.context
     kept = context - min(writer.config(sampling).max_new_tokens, context // 2)
     if length > kept:

@@ -10,7 +10,7 @@ import tyro
 
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
+from regard.cli.output import answer, answer_json, note
 from regard.errors import UsageError
 
 
@@ -33,6 +33,8 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.folders import load_writer
 
     found = load_writer(asked.model, asked.precision).suggest(asked.text, asked.n)
+    if not found:
+        note("no word of this model begins so. Suggestions follow a space, or the beginning of a word that it knows.")
     if asked.json:
         answer_json([asdict(one) for one in found])
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from regard.api import TASKS
-from regard.cli.output import answer, answer_json
+from regard.cli.output import answer, answer_json, note
 from regard.errors import UsageError, unknown
 
 if TYPE_CHECKING:
@@ -417,4 +417,10 @@ def _train(
         for score in run.scores:
             answer(f"{score.on or run.scored_on}: {score}")
         answer(f"model: {run.folder}\nreport: {report}")
+    values = {score.name: score.value for score in run.scores}
+    if values.get("accuracy", 100.0) <= values.get("accuracy of the majority", 0.0):
+        note(
+            "the model is no better than always saying the commonest label: more --epochs, more examples or another "
+            "--learning-rate may help."
+        )
     return 0

@@ -142,7 +142,9 @@ def load_embedder(path: Path, precision: Precision = "fp32") -> Embedder:
     if isinstance(found, WithEncoder):
         return found.embedder
     if not isinstance(found, Embedder):
-        raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}. Texts are embedded by a BERT.")
+        raise UsageError(
+            f"{path} holds {_what(found)}: use {_verb(found)}. Here it takes a BERT, which gives each text a vector."
+        )
     return found
 
 
@@ -218,7 +220,7 @@ def _as_classifier(found: Embedder, task: str, max_tokens: int | None) -> Classi
 def _what(found: AnyModel) -> str:
     """What a folder holds, for somebody who wanted something else."""
     if isinstance(found, Writer):
-        return "a language model, which goes on with a text and knows no second language"
+        return "a language model, which goes on with a text"
     if isinstance(found, Translator):
         return "a translator, whose decoder writes only what an encoder has read in another language"
     if isinstance(found, Classifier):

@@ -22,7 +22,7 @@ from regard.metrics.score import Score
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.settings import LabelConfig, SpanConfig
-from regard.training.encoders import Request
+from regard.training.encoders import Request, held_remark
 from regard.training.labelling import card_of, only_file
 from regard.training.options import RunOptions, sort_settings
 from regard.training.settings import TrainingConfig
@@ -167,10 +167,7 @@ def _read(data: Path | None, validation: Path | None, config: LabelConfig, *, sk
         return _Data(reading.examples, checking.examples, card + card_of(checking, "validation"), tuple(remarks))
     train, held = held_out(reading.examples, share=config.validation_share)
     passages = len({one.passage for one in held})
-    remarks.append(
-        f"validation: {len(held):,} questions about {passages:,} passages held out of the training file "
-        "(no --validation was given)"
-    )
+    remarks.append(held_remark(len(held), f"questions about {passages:,} passage{'' if passages == 1 else 's'}"))
     return _Data(train, held, card, tuple(remarks))
 
 

@@ -39,6 +39,7 @@ NOT_FOR_LABELS = ("label_smoothing", "batch_tokens")  # batches are counted in e
 USUAL_EPOCHS = 3  # of weights that know something already, and of many examples
 FEWEST_STEPS = 300  # that a new model needs before it has learned anything from few examples
 MOST_EPOCHS = 40  # beyond which it only learns them by heart
+FEW = 30  # examples that one or two mistakes more or less make look good or bad
 FREE = ("dropout", "attention_dropout", "head_dropout")  # what may be other than in the folder that is begun with
 
 
@@ -139,6 +140,12 @@ class Request:
         known = {key: tensor for key, tensor in own_tensors(embedder.bert).items() if key in fresh}
         load_into(model.bert, {**fresh, **known})
         return model, embedder.tokenizer
+
+
+def held_remark(count: int, what: str) -> str:
+    """That some of the training file were held out, and what so few would be worth."""
+    few = f"; {count:,} say little about others: give more, or --validation" if count < FEW else ""
+    return f"validation: {count:,} {what} held out of the training file (no --validation was given){few}"
 
 
 def usual_epochs(steps: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +32,11 @@ from regard.data.labelled import (
 )
 from regard.data.world.inference import inferences
 from regard.data.world.opinions import opinions
-from regard.errors import UsageError
+from regard.errors import UsageError, some
 from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
-from regard.training.encoders import Request
+from regard.training.encoders import Request, held_remark
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
 
@@ -195,6 +196,7 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
     card = card_of(reading, "training")
     if head.answers != "number":
         require_two_labels(head.labels, files.data, len(reading.examples))
+        remarks.append(_counted([gold for _, gold in sides[0]]))
     if files.validation is not None:
         numbers = head.answers == "number" if task == PAIR else None
         checking = read_examples(task, dataclasses.replace(files, numbers=numbers), files.validation)
@@ -203,11 +205,17 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
         return _data(sides[0], _sides(checking.examples), head, card + card_of(checking, "validation"), tuple(remarks))
     kinds = [gold for _, gold in sides[0]] if head.answers != "number" else None
     train, held = split_validation(len(sides[0]), share=config.validation_share, kinds=kinds)
-    remarks.append(f"validation: {len(held):,} examples held out of the training file (no --validation was given)")
+    remarks.append(held_remark(len(held), "examples"))
     kept, out = ([sides[0][number] for number in part] for part in (train, held))
     return _data(
         kept, out, _head([gold for _, gold in sides[0]], several=files.separator is not None), card, tuple(remarks)
     )
+
+
+def _counted(gold: Sequence[Gold]) -> str:
+    """How often each label occurs, the commonest first."""
+    counts = Counter(label for labels in gold if isinstance(labels, tuple) for label in labels)
+    return f"labels: {some([f'{label} {count:,}' for label, count in counts.most_common()])}"
 
 
 def read_examples(task: str, files: LabelFiles, path: Path) -> Reading[Any]:

@@ -22,7 +22,7 @@ from regard.errors import UsageError
 from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
-from regard.training.encoders import Request
+from regard.training.encoders import Request, held_remark
 from regard.training.labelling import card_of, only_file
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
@@ -159,9 +159,7 @@ def _read(files: TagFiles, config: LabelConfig) -> _Data:
         remarks += [*checking.remarks, *skipped_rows(checking.bad)]
         return _Data(reading.examples, checking.examples, head, card + card_of(checking, "validation"), tuple(remarks))
     train_part, held_part = split_validation(len(reading.examples), share=config.validation_share)
-    remarks.append(
-        f"validation: {len(held_part):,} sentences held out of the training file (no --validation was given)"
-    )
+    remarks.append(held_remark(len(held_part), "sentences"))
     train, held = ([reading.examples[number] for number in part] for part in (train_part, held_part))
     return _Data(train, held, head, card, tuple(remarks))
 
