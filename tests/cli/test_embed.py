@@ -152,7 +152,7 @@ def test_what_is_refused(regard: Any, bert: Path, model: Path, tmp_path: Path) -
         assert message in said.err
     wrong = regard("embed", model, "a")
     assert wrong.code == 2
-    assert "Texts are embedded by a BERT" in wrong.err
+    assert "Here it takes a BERT" in wrong.err
     assert not list(tmp_path.glob("*.tmp"))
 
 
