@@ -125,6 +125,6 @@ def test_who_is_no_bert_says_so(regard: Run, model: Path) -> None:
     said = regard("senses", model)
     assert said.code == 2
     assert "a translator" in said.err
-    assert "Texts are embedded by a BERT" in said.err
+    assert "Here it takes a BERT" in said.err
     with pytest.raises(ValueError, match="senses are read from a BERT"):
         library.senses(library.load(model))  # type: ignore[arg-type]
