@@ -43,7 +43,7 @@ from regard.text.tokenizer import Tokenizer
 
 NAME = "generate"
 TOKENIZER = "tokenizer.json"
-VALIDATION_TOKENS = 1 << 16  # read at a time
+VALIDATION_TOKENS = 1 << 13  # read at a time: more would only take more memory
 WATCHED = 1 << 15  # validation tokens that the loss along the way is measured on: more would cost training its time
 SCORED_TOGETHER = 1 << 12  # tokens of a text that are scored in one pass
 BYTES_COUNTED = 1 << 20  # tokens whose bytes are counted at a time
