@@ -33,7 +33,7 @@ FILES = (".txt", ".text", ".md", ".csv", ".tsv", ".json", ".jsonl")  # a word th
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Embed texts: a vector for each line of a file or of stdin, or for each text given.
+    """Embed texts: a vector for each line of a file or of stdin, for each row of a table, or for each text given.
 
     A BERT of any kind will do; one that was trained for it, such as all-MiniLM-L6-v2, does it best. Without --out the
     vectors come to stdout, a JSON object a text.
