@@ -9,6 +9,7 @@ a process of its own, and all take turns; printed are tokens a second, and the m
     python benchmarks/decoding.py --contexts    # a token after 900 others beside one after 32
     python benchmarks/decoding.py --prompt      # reading a prompt of 500 tokens, beside transformers
     python benchmarks/decoding.py --memory      # what 8 bits add to the memory of a process with torch in it
+    python benchmarks/decoding.py --compile     # how long a new machine compiles, and how long it loads afterwards
 
 Peers that are not installed are left out, and it is said how to get them. The extra `bench` brings all but
 llama-cpp-python, which is built from source for a quarter of an hour.
@@ -20,7 +21,10 @@ import argparse
 import gc
 import importlib.util
 import multiprocessing
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -337,6 +341,27 @@ def measure_memory(folder: str, precision: str) -> None:
     print(f"regard {precision}: {now:.0f} MB added to `import torch`, {most:.0f} at the peak")
 
 
+def measure_compilation() -> None:
+    """The kernels in new processes: first with an empty cache, then with what that left behind."""
+    with tempfile.TemporaryDirectory() as cache:
+        for what in ("compiling", "loading"):
+            run = [sys.executable, "-c", COMPILE]
+            found = subprocess.run(run, env={**os.environ, "NUMBA_CACHE_DIR": cache}, capture_output=True, text=True)
+            if found.returncode:
+                raise SystemExit(found.stderr)
+            wall, busy = map(float, found.stdout.split())
+            print(f"{what} the kernels: {wall:.1f} s, {busy:.1f} s of them computing" + " (mark 20)" * (what[0] == "c"))
+
+
+COMPILE = """
+import time, torch
+wall, busy = time.perf_counter(), time.process_time()
+from regard.generation.fast import warm_up
+warm_up(lambda: None)
+print(time.perf_counter() - wall, time.process_time() - busy)
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=None, help="where the random model is kept")
@@ -345,7 +370,11 @@ def main() -> None:
     parser.add_argument("--contexts", action="store_true", help="900 tokens beside 32")
     parser.add_argument("--prompt", action="store_true", help="reading a prompt of 500 tokens")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="compiling and loading the kernels")
     asked = parser.parse_args()
+    if asked.compile:
+        measure_compilation()
+        return
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
         if not (folder / "config.json").exists():

@@ -314,7 +314,7 @@ def test_an_answer_that_no_window_holds_is_counted() -> None:
 
 def test_m158_m160_it_learns_answers_and_silence() -> None:
     doing = task([*ASKED, NONE], width=32, hidden=64, head_width=16)
-    assert doing.answerer.config.threshold == 0, "a place to start from"
+    assert doing.product.config.threshold == 0, "a place to start from"
     doing.model.train()
     optimiser = torch.optim.Adam(doing.model.parameters(), lr=0.003)
     for _ in range(150):
@@ -327,17 +327,17 @@ def test_m158_m160_it_learns_answers_and_silence() -> None:
     assert (samples[4].reference, samples[4].output) == ("(no answer)",) * 2
     assert doing.result()("Who runs?", CAT).text == "The dog"
     assert doing.result()(NONE.question, NONE.passage).text == ""
-    assert doing.contents().config["answering"]["threshold"] == doing.answerer.config.threshold != 0
-    assert f"threshold:{doing.answerer.config.threshold:.4g}" in scores[0].signature
+    assert doing.contents().config["answering"]["threshold"] == doing.product.config.threshold != 0
+    assert f"threshold:{doing.product.config.threshold:.4g}" in scores[0].signature
 
 
 def test_who_gives_a_threshold_keeps_it() -> None:
     doing = task([*ASKED, NONE], spans=SpanConfig(threshold=1e9))
     doing.evaluate()
-    assert doing.answerer.config.threshold == 1e9
+    assert doing.product.config.threshold == 1e9
     always = task(ASKED)
     always.evaluate()
-    assert always.answerer.config.threshold is None, "where every question has an answer, one is always given"
+    assert always.product.config.threshold is None, "where every question has an answer, one is always given"
 
 
 def test_saved_is_loaded(tmp_path: Path) -> None:

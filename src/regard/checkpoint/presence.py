@@ -1,8 +1,10 @@
-"""Whether there is a folder at all: asked without torch, so that a mistyped name is answered at once."""
+"""What can be asked of a folder without torch: whether it is there, so that a mistyped name is answered at once."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from regard.errors import MissingFolderError
 
@@ -13,3 +15,13 @@ def check_folder(path: Path) -> None:
         raise MissingFolderError(f"there is no model folder {path}: the path does not exist.")
     if not path.is_dir():
         raise MissingFolderError(f"{path} is a file; give the folder of a model, with config.json and weights in it.")
+
+
+def width_of(path: Path) -> int | None:
+    """How wide the model in a folder is; None if it does not say. Whoever loads it finds out what else is wrong."""
+    try:
+        config: Any = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        width = config["model"]["width"] if "model" in config else config["hidden_size"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return width if isinstance(width, int) and width > 0 else None

@@ -271,7 +271,12 @@ def _labels(task: str, arguments: list[str]) -> int:
 
     own = ENCODERS[task]
     owners: dict[type, str] = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
-    usual = {**labelling_recipe(begins=True, lora=False).training, "warmup_steps": "a tenth", "validations": "epochs"}
+    usual = {
+        **labelling_recipe(begins=True, lora=False).training,
+        "learning_rate": "5e-05, more for a narrow model",
+        "warmup_steps": "a tenth",
+        "validations": "epochs",
+    }
     if task == "answer":
         owners, usual = {SpanConfig: USUAL, **owners}, {**usual, **USUAL_FOR_ANSWERS}
     weightless = ("class_weights",) if task in ("tag", "answer") else ()

@@ -46,7 +46,7 @@ class TransferConfig:
     least_steps: int = 60  # but at least so many steps, or a hundred examples would hardly be learned
     batch_rows: int = 32  # examples of a batch
     max_tokens: int = 128  # how many tokens of a text are read
-    learning_rate: float = 5e-5  # of the pre-trained model
+    learning_rate: float | None = None  # of the pre-trained model; if not given, that of `regard train classify`
     scratch_learning_rate: float = 5e-4  # of the model that begins with random weights
 
     def __post_init__(self) -> None:
@@ -134,7 +134,7 @@ class _Lab:
         say(f"{len(sample):,} labels, seed {seed}: {found}")
         return pretrained, scratch
 
-    def _train(self, sample: Examples, begun: Path, *, seed: int, rate: float) -> dict[str, float]:
+    def _train(self, sample: Examples, begun: Path, *, seed: int, rate: float | None) -> dict[str, float]:
         files = LabelFiles(
             data=_write(self.place / "train.jsonl", sample), validation=_write(self.place / "held.jsonl", self.held)
         )
@@ -144,9 +144,9 @@ class _Lab:
             "steps": max(config.least_steps, steps),
             "batch_rows": config.batch_rows,
             "max_tokens": config.max_tokens,
-            "learning_rate": rate,
             "validations": 1,
             "seed": seed,
+            **({} if rate is None else {"learning_rate": rate}),
         }
         out = self.place / "run"
         run = train_labels(CLASSIFY, files, out, from_=begun, settings=settings, options=RunOptions())

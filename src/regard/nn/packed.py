@@ -55,9 +55,9 @@ class Packed:
         if self.precision == "int8":
             return codes * scales[..., None]
         groups = scales.shape[-1]
-        pairs = codes.view(*codes.shape[:-1], groups // 2, 1, GROUP)
-        both = torch.cat((pairs & 15, pairs >> 4), dim=-2).to(torch.float32).sub_(8)
-        return both.flatten(-3, -2).mul_(scales[..., None].float()).flatten(-2)[..., : self.shape[1]]
+        pairs = codes.view(*codes.shape[:-1], groups // 2, GROUP)
+        weights = torch.stack((pairs & 15, pairs >> 4), dim=-2).view(torch.int8).sub_(8)  # bytes as long as they can be
+        return (weights.flatten(-3, -2) * scales[..., None].float()).flatten(-2)[..., : self.shape[1]]
 
     @classmethod
     def __torch_function__(

@@ -27,12 +27,12 @@ from regard.data.squad import Question
 from regard.errors import UsageError
 from regard.metrics.score import Score
 from regard.metrics.spans import best_thresholds, exact_match, first_sentence, score_answers
-from regard.models.bert import BertForSpans, encoder_of
+from regard.models.bert import BertForSpans
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
-from regard.nn.taps import Trace, capture
+from regard.nn.taps import Trace
 from regard.tasks.embed import WithEncoder
-from regard.tasks.labelling import Row, RowTask, as_inputs, read_rows
+from regard.tasks.labelling import Row, RowTask, read_rows
 from regard.tasks.settings import LabelConfig, SpanConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -303,11 +303,7 @@ class Answerer(WithEncoder):
             raise UsageError("this model answers questions about passages: give two texts, a question and a passage.")
         (reading,) = self.readings([text], stride=self.config.stride)
         row = reading.windows[0].row
-        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
-        device = next(self.model.parameters()).device
-        with torch.set_grad_enabled(grad), capture(encoder_of(self.model), tokens=shown, grad=grad) as trace:
-            self.model(*as_inputs([row], self.tokenizer.pad_id, device))
-        return trace
+        return self.trace_row(row, grad=grad)
 
     def contents(self) -> FolderContents:
         contents = super().contents()
@@ -411,7 +407,7 @@ class _Examples(NamedTuple):
     unreachable: int  # questions whose answer no window holds as a whole
 
 
-class AnswerTask(RowTask):
+class AnswerTask(RowTask[Answerer]):
     """Questions about passages with a model that learns to answer them."""
 
     name = NAME
@@ -436,7 +432,7 @@ class AnswerTask(RowTask):
         self._chooses = silent and spans.threshold is None
         if self._chooses:
             spans = dataclasses.replace(spans, threshold=0.0)  # until validation says better
-        self.answerer = Answerer(model, tokenizer, config=spans, max_tokens=config.max_tokens)
+        self.product = Answerer(model, tokenizer, config=spans, max_tokens=config.max_tokens)
         train, held = (self._examples(side) for side in questions)
         self._targets = train.targets, held.targets
         self.unreachable = train.unreachable
@@ -454,7 +450,7 @@ class AnswerTask(RowTask):
         asked = [(one.question, one.passage) for one in questions]
         rows, targets, unreachable = [], [], 0
         for one, reading in zip(
-            questions, self.answerer.readings(asked, stride=self.answerer.config.stride), strict=True
+            questions, self.product.readings(asked, stride=self.product.config.stride), strict=True
         ):
             answer = reading.passage.tokens_of(*one.answers[0]) if one.answers else None
             places = [target(window, answer) for window in reading.windows]
@@ -477,10 +473,10 @@ class AnswerTask(RowTask):
         asked = [(one.question, one.passage) for one in held]
         found = self.result()(asked)
         if self._chooses and any(one.impossible for one in held):
-            chosen = dataclasses.replace(self.answerer.config, threshold=best_threshold(held, found))
-            self.answerer.config = chosen
+            chosen = dataclasses.replace(self.product.config, threshold=best_threshold(held, found))
+            self.product.config = chosen
             found = [silenced(one, chosen.threshold) for one in found]
-        scores = score(held, found, self.answerer.config.threshold) + baselines(held)
+        scores = score(held, found, self.product.config.threshold) + baselines(held)
         golds = [[text for _, text in one.answers] for one in held]
         right = [exact_match(given.text, gold) for given, gold in zip(found, golds, strict=True)]
         # Mistakes teach more than successes: they come first.
@@ -491,18 +487,8 @@ class AnswerTask(RowTask):
         one = self.questions[1][0]
         return [(one.question[:80], self.result().trace((one.question, one.passage)))]
 
-    def result(self) -> Answerer:
-        self.model.eval()
-        return self.answerer
-
-    def contents(self) -> FolderContents:
-        return self.answerer.contents()
-
     def answering(self) -> dict[str, Any]:
-        return to_dict(self.answerer.config)
-
-    def usage(self, folder: Path) -> Usage:
-        return self.answerer.usage(folder)
+        return to_dict(self.product.config)
 
 
 def target(window: Window, answer: tuple[int, int] | None) -> tuple[int, int]:

@@ -21,14 +21,14 @@ from regard.errors import UsageError, some
 from regard.metrics.labels import accuracy, f1, majority, matthews
 from regard.metrics.numbers import pearson, spearman
 from regard.metrics.score import Score
-from regard.models.bert import BertForSequence, encoder_of
+from regard.models.bert import BertForSequence
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
-from regard.nn.taps import Trace, capture
+from regard.nn.taps import Trace
 from regard.tasks.embed import Say, WithEncoder
-from regard.tasks.labelling import Row, RowTask, as_inputs, frame_pairs, frame_texts, read_rows
+from regard.tasks.labelling import Row, RowTask, frame_pairs, frame_texts, read_rows
 from regard.tasks.settings import LabelConfig
-from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
+from regard.tasks.task import Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
 CLASSIFY, PAIR = "classify", "pair"
@@ -113,11 +113,7 @@ class Classifier(WithEncoder):
     def trace(self, text: Text, *, grad: bool = False) -> Trace:
         """All attention over a text or a pair."""
         (row,) = self.rows([text])
-        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
-        device = next(self.model.parameters()).device
-        with torch.set_grad_enabled(grad), capture(encoder_of(self.model), tokens=shown, grad=grad) as trace:
-            self.model(*as_inputs([row], self.tokenizer.pad_id, device))
-        return trace
+        return self.trace_row(row, grad=grad)
 
     def usage(self, folder: Path) -> Usage:
         given = ('"…" "…"', '("…", "…")') if self.task == PAIR else ('"…"', '"…"')
@@ -175,7 +171,7 @@ def baseline(train: Sequence[Gold], gold: Sequence[Gold], head: HeadConfig) -> l
 # --- Training ----------------------------------------------------------------------------------------------
 
 
-class ClassifyTask(RowTask):
+class ClassifyTask(RowTask[Classifier]):
     """Labelled texts or pairs with a model that learns them."""
 
     model: BertForSequence
@@ -194,13 +190,13 @@ class ClassifyTask(RowTask):
     ) -> None:
         """`texts` and `gold` are those of training and those of validation."""
         self.name, self.head, self.texts, self.gold = task, head, texts, gold
-        self.classifier = Classifier(model, tokenizer, head=head, task=task, max_tokens=config.max_tokens)
-        self.summary = self.classifier.summary
+        self.product = Classifier(model, tokenizer, head=head, task=task, max_tokens=config.max_tokens)
+        self.summary = self.product.summary
         super().__init__(
             model=model,
             tokenizer=tokenizer,
-            train=self.classifier.rows(texts[0]),
-            validation=self.classifier.rows(texts[1]),
+            train=self.product.rows(texts[0]),
+            validation=self.product.rows(texts[1]),
             config=config,
             data=data,
             scored_on=f"validation, {len(texts[1]):,} examples",
@@ -233,16 +229,6 @@ class ClassifyTask(RowTask):
     def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
         text = self.texts[1][0]
         return [(_shown(text)[:80], self.result().trace(text))]
-
-    def result(self) -> Classifier:
-        self.model.eval()
-        return self.classifier
-
-    def contents(self) -> FolderContents:
-        return self.classifier.contents()
-
-    def usage(self, folder: Path) -> Usage:
-        return self.classifier.usage(folder)
 
 
 def class_weights(gold: Sequence[Gold], head: HeadConfig) -> Tensor:

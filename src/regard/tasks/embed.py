@@ -24,6 +24,7 @@ from regard.models.bert import AnyBert, encoder_of
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture, is_watched, observe
+from regard.tasks.labelling import Row, as_inputs
 from regard.tasks.reading import Reader, alike, in_threads, padded
 from regard.tasks.settings import EmbedConfig
 from regard.tasks.task import FolderContents, Usage
@@ -234,6 +235,14 @@ class WithEncoder:
 
     def tokens(self, text: str, **settings: Any) -> TokenVectors:
         return self.embedder.tokens(text, **settings)
+
+    def trace_row(self, row: Row, *, grad: bool = False) -> Trace:
+        """All attention over a row, with what the head makes of it."""
+        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
+        device = next(self.model.parameters()).device
+        with torch.set_grad_enabled(grad), capture(encoder_of(self.model), tokens=shown, grad=grad) as trace:
+            self.model(*as_inputs([row], self.tokenizer.pad_id, device))
+        return trace
 
     def contents(self) -> FolderContents:
         config = {

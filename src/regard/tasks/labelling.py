@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -136,11 +136,23 @@ def layer_rates(bert: Bert, decay: float) -> dict[Tensor, float]:
 # --- The task, as the training loop sees it ----------------------------------------------------------------
 
 
-class RowTask(ABC):
+class Product(Protocol):
+    """What a user holds when the training is over."""
+
+    def contents(self) -> FolderContents: ...
+
+    def usage(self, folder: Path) -> Usage: ...
+
+
+P = TypeVar("P", bound=Product)
+
+
+class RowTask(ABC, Generic[P]):
     """Rows with answers and a model that learns them. What an answer is, each task says for itself."""
 
     name: str
     summary: str
+    product: P
     perplexes = False  # a loss of labels, or of numbers
 
     def __init__(
@@ -165,11 +177,15 @@ class RowTask(ABC):
     @abstractmethod
     def evaluate(self) -> tuple[list[Score], list[Sample]]: ...
 
-    @abstractmethod
-    def contents(self) -> FolderContents: ...
+    def result(self) -> P:
+        self.model.eval()
+        return self.product
 
-    @abstractmethod
-    def usage(self, folder: Path) -> Usage: ...
+    def contents(self) -> FolderContents:
+        return self.product.contents()
+
+    def usage(self, folder: Path) -> Usage:
+        return self.product.usage(folder)
 
     def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
         lengths = [len(row.ids) for row in self.train]

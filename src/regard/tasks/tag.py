@@ -25,14 +25,14 @@ from regard.errors import some
 from regard.metrics.entities import commonest_tags, entities, entity_f1
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score
-from regard.models.bert import BertForTokens, encoder_of
+from regard.models.bert import BertForTokens
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
-from regard.nn.taps import Trace, capture
+from regard.nn.taps import Trace
 from regard.tasks.embed import WithEncoder
-from regard.tasks.labelling import Row, RowTask, as_inputs, read_rows
+from regard.tasks.labelling import Row, RowTask, read_rows
 from regard.tasks.settings import LabelConfig
-from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
+from regard.tasks.task import Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
 NAME = "tag"
@@ -155,11 +155,7 @@ class Tagger(WithEncoder):
     def trace(self, text: str, *, grad: bool = False) -> Trace:
         """All attention over a text; of a long one, over its beginning."""
         row = windows(self.tokenizer, split_words(text), self.max_tokens)[0].row
-        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
-        device = next(self.model.parameters()).device
-        with torch.set_grad_enabled(grad), capture(encoder_of(self.model), tokens=shown, grad=grad) as trace:
-            self.model(*as_inputs([row], self.tokenizer.pad_id, device))
-        return trace
+        return self.trace_row(row, grad=grad)
 
     def usage(self, folder: Path) -> Usage:
         return Usage(
@@ -194,7 +190,7 @@ def baseline(train: Sequence[Tagged], held: Sequence[Tagged]) -> list[Score]:
 # --- Training ----------------------------------------------------------------------------------------------
 
 
-class TagTask(RowTask):
+class TagTask(RowTask[Tagger]):
     """Tagged sentences with a model that learns them."""
 
     name = NAME
@@ -213,8 +209,8 @@ class TagTask(RowTask):
     ) -> None:
         """`sentences` are those of training and those of validation."""
         self.head, self.sentences = head, sentences
-        self.tagger = Tagger(model, tokenizer, head=head, max_tokens=config.max_tokens)
-        self.summary = self.tagger.summary
+        self.product = Tagger(model, tokenizer, head=head, max_tokens=config.max_tokens)
+        self.summary = self.product.summary
         self._cut = tuple(self._windows(side) for side in sentences)
         super().__init__(
             model=model,
@@ -231,7 +227,7 @@ class TagTask(RowTask):
         numbers = {tag: number for number, tag in enumerate(self.head.labels)}
         found = []
         for one in sentences:
-            for window in windows(self.tagger.tokenizer, one.words, self.tagger.max_tokens):
+            for window in windows(self.product.tokenizer, one.words, self.product.max_tokens):
                 tags = one.tags[window.first : window.first + len(window.places)]
                 found.append((window, [numbers[tag] for tag in tags]))
         return found
@@ -256,16 +252,6 @@ class TagTask(RowTask):
     def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
         text = samples[0].source
         return [(text[:80], self.result().trace(text))]
-
-    def result(self) -> Tagger:
-        self.model.eval()
-        return self.tagger
-
-    def contents(self) -> FolderContents:
-        return self.tagger.contents()
-
-    def usage(self, folder: Path) -> Usage:
-        return self.tagger.usage(folder)
 
 
 def make_tagger_model(settings: BertConfig, head: HeadConfig, *, seed: int) -> BertForTokens:

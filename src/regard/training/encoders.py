@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from regard.checkpoint.output import check_output
-from regard.checkpoint.presence import check_folder
+from regard.checkpoint.presence import check_folder, width_of
 from regard.config import from_dict
 from regard.errors import UsageError, unknown
 from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
@@ -79,9 +79,11 @@ class Request:
             raise UsageError("--forgetting is for weights that know something already: name their folder with --from.")
         check_output(out, resume=options.resume, force=options.force)
         folder = find_folder(str(from_), out) if from_ is not None else None
+        width = None
         if folder is not None:
             check_folder(folder)
-        recipe = labelling_recipe(begins=from_ is not None, lora=lora)
+            width = width_of(folder)
+        recipe = labelling_recipe(begins=from_ is not None, lora=lora, width=width)
         training, model = {**recipe.training, **parts[TrainingConfig]}, {**recipe.model, **parts[BertConfig]}
         name = None if from_ is None else str(from_)
         return cls(config, training, model, size or USUAL_SIZE, name, folder, adapters)

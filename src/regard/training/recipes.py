@@ -19,6 +19,7 @@ USUAL_SIZE = "small"
 NOT_FOR_WRITERS = ("label_smoothing",)  # a language model's loss is the plain cross-entropy
 USUAL_ENCODER = "mini"
 NOT_FOR_FILLERS = NOT_FOR_WRITERS
+WIDE = 384  # from this width on an encoder is fine-tuned at BERT's own rate
 ROW = 128  # pieces that a BERT reads at once where nothing else is asked for
 
 
@@ -116,14 +117,17 @@ def fine_tuning_recipe(*, lora: bool) -> Recipe:
     )
 
 
-def labelling_recipe(*, begins: bool, lora: bool) -> Recipe:
+def labelling_recipe(*, begins: bool, lora: bool, width: int | None = None) -> Recipe:
     """The settings of a training on labels: as BERT is usually fine-tuned, or those of a new, small model.
+
+    What is begun with takes longer steps if it is narrower than most: `width` is its own, if it is known.
 
     Weights that are begun with are fine-tuned with dropout, whatever they were pre-trained with, but without dropping
     attention weights: that helps no more, and keeps the fused kernel from being used. A new model is kept as it was
     when it did best on what was held out, because it learns few examples by heart.
     """
-    rate = (0.001 if lora else 5e-5) if begins else 5e-4
+    usual = 5e-5 * max(1.0, WIDE / (width or WIDE))
+    rate = (0.001 if lora else usual) if begins else 5e-4
     return Recipe(
         model=dict(dropout=0.1, attention_dropout=0.0) if begins else {},
         training=dict(
