@@ -24,7 +24,7 @@ from regard.models.gpt import GPT
 from regard.models.gpt_settings import GPTConfig
 from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerConfig
-from regard.nn.taps import AttentionTap, addresses_of
+from regard.nn.taps import AttentionTap, addresses_of, edit
 from regard.tasks.answer import Answerer
 from regard.tasks.classify import Classifier
 from regard.tasks.fill import Filler
@@ -208,6 +208,17 @@ def test_being_looked_at_changes_nothing(asked: Asked) -> None:
     assert {str(at).removeprefix("bert.") for at in everywhere} >= {str(at) for at in trace.recipes} != set()
     after = asked.numbers(model, asked.questions)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_what_is_edited_is_edited_for_every_text(asked: Asked) -> None:
+    """However many texts, and whatever threads read them."""
+    model, questions = asked.build(), list(asked.questions) * 40
+    plain = asked.numbers(model, questions)
+    block = "decoder.0" if hasattr(model.model, "decoder") else "encoder.0"
+    with edit(model.model, block, torch.zeros_like):
+        edited = asked.numbers(model, questions)
+    assert not any(np.array_equal(one, other) for one, other in zip(plain, edited, strict=True))
+    assert_near(edited, edited[: len(asked.questions)] * 40)
 
 
 def test_nothing_asked_is_nothing_answered(asked: Asked) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -54,6 +55,36 @@ def test_a_packed_matrix_takes_the_place_of_a_weight(precision: Any, share: floa
     assert torch.equal(F.embedding(ids, packed), packed.unpack()[ids])  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         torch.relu(packed)  # type: ignore[arg-type]
+
+
+def test_products_that_share_their_memory_do_not_disturb_each_other() -> None:
+    """Unpacked at the same place one after the other, unless gradients have to come back through them."""
+    weights = [torch.randn(33, 70), torch.randn(20, 33), torch.randn(40, 20)]
+    packed = [pack(weight, "int4") for weight in weights]
+    plain = [one.unpack() for one in packed]
+    x = torch.randn(5, 70, requires_grad=True)
+
+    def product(matrices: Any) -> torch.Tensor:
+        out = x
+        for matrix in matrices:
+            out = F.linear(out, matrix)
+        return out
+
+    with torch.inference_mode():
+        assert torch.equal(product(packed), product(plain))
+    with torch.no_grad():
+        assert torch.equal(product(packed), product(plain))
+    (found,) = torch.autograd.grad(product(packed).sum(), x)
+    (expected,) = torch.autograd.grad(product(plain).sum(), x)
+    assert torch.equal(found, expected)
+    with ThreadPoolExecutor(4) as pool, torch.no_grad():
+        due = product(plain)
+        assert all(torch.equal(due, one) for one in pool.map(lambda _: _detached(product, packed), range(40)))
+
+
+def _detached(product: Any, matrices: Any) -> torch.Tensor:
+    with torch.no_grad():  # a thread has its own mode
+        return product(matrices)  # type: ignore[no-any-return]
 
 
 def test_rows_of_zeros_stay_zeros() -> None:

@@ -21,7 +21,7 @@ from regard.tasks.task import FolderContents, Loss, Sample
 from regard.training.loop import InterruptedRunError, Trainer
 from regard.training.metrics_log import read_metrics
 from regard.training.progress import Silent
-from regard.training.replicas import Replicas
+from regard.training.replicas import Replicas, unshared
 from regard.training.settings import TrainingConfig
 
 
@@ -360,3 +360,14 @@ def test_a_patience_that_is_none() -> None:
         config(patience=-1)
     with pytest.raises(UsageError, match="unknown keep 'bset'"):
         config(keep="bset")
+
+
+def test_gradients_may_be_changed_in_place() -> None:
+    one, other, far = torch.ones(3), torch.zeros(2, 3), torch.ones(1)
+    found = list(unshared([one, one, None, other.mT, far.expand(4)]))
+    assert found[0] is one and found[2] is None
+    for gradient in found:
+        if gradient is not None:
+            gradient.mul_(2)
+    assert [None if gradient is None else gradient.unique().tolist() for gradient in found] == [[2], [2], None, [0], [2]]
+    assert far.item() == 1

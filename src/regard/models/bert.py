@@ -227,7 +227,11 @@ class BertForSequence(nn.Module):
         self.head = SequenceHead(config, outputs)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        out: Tensor = self.head(self.bert.pool(self.bert(ids, lengths, segments)))
+        return self.answers(self.bert(ids, lengths, segments))
+
+    def answers(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, outputs)."""
+        out: Tensor = self.head(self.bert.pool(hidden))
         return out
 
 
@@ -241,7 +245,11 @@ class BertForTokens(nn.Module):
         self.head = TokenHead(config, outputs)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        out: Tensor = self.head(self.bert(ids, lengths, segments))
+        return self.answers(self.bert(ids, lengths, segments))
+
+    def answers(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, T, outputs)."""
+        out: Tensor = self.head(hidden)
         return out
 
 
@@ -255,11 +263,16 @@ class BertForSpans(nn.Module):
         self.head = SpanHead(config)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        out: Tensor = self.head(self.bert(ids, lengths, segments))
+        return self.answers(self.bert(ids, lengths, segments))
+
+    def answers(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, T, outputs)."""
+        out: Tensor = self.head(hidden)
         return out
 
 
-AnyBert = Bert | BertForPretraining | BertForSequence | BertForTokens | BertForSpans
+HeadedBert = BertForSequence | BertForTokens | BertForSpans
+AnyBert = Bert | BertForPretraining | HeadedBert
 
 
 def make_bert(config: BertConfig, head: HeadConfig) -> AnyBert:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -23,7 +24,7 @@ Precision = Literal["fp32", "int8", "int4"]
 PRECISIONS = get_args(Precision)
 GROUP = 32  # weights that share a scale in 4 bits
 ALIGNED = 64  # bytes: where torch, too, lets a tensor begin
-AT_ONCE = 1 << 22  # weights that are packed together
+AT_ONCE = 1 << 22  # weights that are packed, or unpacked, together
 LARGEST = 127  # code in 8 bits
 
 
@@ -49,15 +50,16 @@ class Packed:
     def nbytes(self) -> int:
         return self.codes.nbytes + self.scales.nbytes
 
-    def unpack(self, rows: Tensor | slice = slice(None)) -> Tensor:
-        """The weights of some rows as fp32, (rows, columns)."""
+    def unpack(self, rows: Tensor | slice = slice(None), *, out: Tensor | None = None) -> Tensor:
+        """The weights of some rows as fp32, (rows, columns); in 4 bits into the memory `out`, if there is any."""
         codes, scales = self.codes[rows], self.scales[rows]
         if self.precision == "int8":
             return codes * scales[..., None]
         groups = scales.shape[-1]
-        pairs = codes.view(*codes.shape[:-1], groups // 2, GROUP)
-        weights = torch.stack((pairs & 15, pairs >> 4), dim=-2).view(torch.int8).sub_(8)  # bytes as long as they can be
-        return (weights.flatten(-3, -2) * scales[..., None].float()).flatten(-2)[..., : self.shape[1]]
+        pairs = codes.view(*codes.shape[:-1], groups // 2, 1, GROUP)
+        both = torch.cat((pairs & 15, pairs >> 4), dim=-2)
+        weights = both.to(torch.float32) if out is None else out[: both.numel()].view(both.shape).copy_(both)
+        return weights.sub_(8).flatten(-3, -2).mul_(scales[..., None].float()).flatten(-2)[..., : self.shape[1]]
 
     @classmethod
     def __torch_function__(
@@ -69,11 +71,28 @@ class Packed:
     ) -> Any:
         if function is F.linear:
             x, weight, *bias = args
-            return F.linear(x, weight.unpack(), *bias, **(kwargs or {}))
+            return F.linear(x, weight.unpack(out=weight._memory()), *bias, **(kwargs or {}))
         if function is F.embedding:
             ids, weight = args[:2]
             return weight.unpack(ids.flatten()).view(*ids.shape, -1)
         return NotImplemented
+
+    def _memory(self) -> Tensor | None:
+        """Where this matrix is unpacked for a product that nobody differentiates: the same place for all of them.
+
+        Fresh memory has to be cleared by the system page by page, which takes longer than the unpacking itself.
+        """
+        size = self.codes.numel() * 2
+        if self.precision == "int8" or torch.is_grad_enabled() or size > AT_ONCE or self.device.type != "cpu":
+            return None
+        known: Tensor | None = getattr(_unpacked, "memory", None)
+        if known is None or known.numel() < size:
+            with torch.inference_mode(False):
+                known = _unpacked.memory = torch.empty(size)
+        return known
+
+
+_unpacked = threading.local()  # each thread unpacks where no other does
 
 
 def pack(weight: Tensor, precision: Precision) -> Packed:

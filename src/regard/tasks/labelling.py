@@ -20,9 +20,10 @@ from regard.config import to_dict
 from regard.data.batches import BatchPlan, row_batches
 from regard.errors import UsageError
 from regard.metrics.score import Score
-from regard.models.bert import Bert
+from regard.models.bert import Bert, HeadedBert
 from regard.nn.packed import count_weights
-from regard.tasks.reading import alike, in_threads
+from regard.nn.taps import is_watched
+from regard.tasks.reading import Reader, alike, in_threads
 from regard.tasks.settings import LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.tokenizer import Tokenizer
@@ -87,18 +88,20 @@ def as_inputs(rows: Sequence[Row], pad_id: int, device: torch.device) -> Inputs:
     return Inputs(ids, None if min(lengths) == longest else torch.tensor(lengths, device=device), segments)
 
 
-def read_rows(model: nn.Module, rows: Sequence[Row], pad_id: int) -> list[Tensor]:
+def read_rows(model: HeadedBert, rows: Sequence[Row], pad_id: int) -> list[Tensor]:
     """What the model says to each row, in evaluation mode; rows of like length are read together."""
     device = next(model.parameters()).device
     found: list[Tensor | None] = [None] * len(rows)
     batches = alike([len(row.ids) for row in rows], shares=torch.get_num_threads())
+    read = Reader(model.bert)
 
     @torch.inference_mode()
     def run(batch: list[int]) -> Tensor:
-        out: Tensor = model(*as_inputs([rows[number] for number in batch], pad_id, device))
-        return out.float().cpu()
+        return model.answers(read(*as_inputs([rows[number] for number in batch], pad_id, device))).float().cpu()
 
-    for batch, outputs in zip(batches, (in_threads if device.type == "cpu" else map)(run, batches), strict=True):
+    # Who watches is known in the thread that asked, and an accelerator computes one batch at a time.
+    alone = is_watched(model) or device.type != "cpu"
+    for batch, outputs in zip(batches, (map if alone else in_threads)(run, batches), strict=True):
         for number, output in zip(batch, outputs, strict=True):
             found[number] = output
     return [output for output in found if output is not None]

@@ -239,9 +239,10 @@ class Trainer:
         """Shorten gradients that are too long; one that is not finite must never reach the weights."""
         params = [param for param in self.task.model.parameters() if param.grad is not None]
         norm = torch.nn.utils.get_total_norm([param.grad for param in params if param.grad is not None])
-        if not math.isfinite(norm.item()):
-            raise self._diverged(f"the gradient became {norm.item()}")
-        if self.config.clip:
+        length = norm.item()
+        if not math.isfinite(length):
+            raise self._diverged(f"the gradient became {length}")
+        if 0 < self.config.clip < length:
             torch.nn.utils.clip_grads_with_norm_(params, self.config.clip, norm)
 
     def fraction(self) -> float:

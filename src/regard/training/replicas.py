@@ -11,7 +11,7 @@ draws from a generator of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +85,11 @@ class Replicas:
         return gradients, loss.plain.item(), loss.tokens
 
     def _add(self, shares: Sequence[tuple[Tensor | None, ...]], weights: Sequence[float]) -> None:
+        """The gradients of all shares together, each by its weight; of a single share they are what they are."""
+        if len(shares) == 1:
+            for param, gradient in zip(self._params, unshared(shares[0]), strict=True):
+                param.grad = gradient
+            return
         for param, *gradients in zip(self._params, *shares, strict=True):
             total: Tensor | None = None
             for gradient, weight in zip(gradients, weights, strict=True):
@@ -96,3 +101,14 @@ class Replicas:
         """The rows dealt out like cards from short to long, so that every share is as wide as the others."""
         ordered = sorted(rows, key=lambda row: (self.task.size(row)[::-1], row))
         return [share for share in (ordered[number :: self.count] for number in range(self.count)) if share]
+
+
+def unshared(gradients: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
+    """Gradients that may be changed in place: one that is a view, or that two parameters have in common, is copied."""
+    seen = set()
+    for gradient in gradients:
+        if gradient is not None and (not gradient.is_contiguous() or gradient.data_ptr() in seen):
+            gradient = gradient.clone(memory_format=torch.contiguous_format)
+        if gradient is not None:
+            seen.add(gradient.data_ptr())
+        yield gradient
