@@ -114,7 +114,7 @@ def of_written(model: Writer, prompts: Sequence[str]) -> list[Numbers]:
 
 
 def of_translated(model: Translator, texts: Sequence[str]) -> list[Numbers]:
-    return [np.array([one.score, len(one.tokens)]) for one in model(list(texts), beams=2, max_length=12)]
+    return [np.array([one.score, len(one.tokens)]) for one in model(list(texts), beams=2, max_new_tokens=12)]
 
 
 def writer() -> Writer:

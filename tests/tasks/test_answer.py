@@ -317,7 +317,7 @@ def test_m158_m160_it_learns_answers_and_silence() -> None:
     assert doing.product.config.threshold == 0, "a place to start from"
     doing.model.train()
     optimiser = torch.optim.Adam(doing.model.parameters(), lr=0.003)
-    for _ in range(150):
+    for _ in range(400):
         optimiser.zero_grad()
         doing.loss(range(5)).train.backward()
         optimiser.step()
