@@ -38,14 +38,15 @@ from regard.text.training import train_tokenizer
 
 Numbers = npt.NDArray[np.float64]
 CONTEXT = 40
-WORDS = "the old cat sleeps in a kitchen while two dogs run through the garden and nobody asks why they run".split()
-TEXTS = ["cat", " ".join(WORDS[:7]), " ".join(WORDS), " ".join(WORDS[::-1] * 3), "a dog, a cat!"]
+SENTENCE = "the old cat sleeps in a kitchen while two dogs run through the garden and nobody asks why they run"
+WORDS = SENTENCE.split()
+TEXTS = ["cat", " ".join(WORDS[:7]), SENTENCE, " ".join(WORDS[::-1] * 3), "a dog, a cat!"]
 PAIRS = [("who runs", text) for text in TEXTS]
 WORDPIECE = train_tokenizer(
-    [" ".join(WORDS)] * 5, kind="wordpiece", vocab_size=80, lowercase=True,
+    [SENTENCE] * 5, kind="wordpiece", vocab_size=80, lowercase=True,
     symbols=Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]", mask="[MASK]"),
 )  # fmt: skip
-BPE = train_tokenizer([" ".join(WORDS)] * 5, kind="bpe", vocab_size=300)
+BPE = train_tokenizer([SENTENCE] * 5, kind="bpe", vocab_size=300)
 
 
 @dataclass(frozen=True, kw_only=True)
