@@ -73,6 +73,7 @@ def regard_side(plan: Plan, data: Path, seed: int) -> tuple[float, float]:
             batch_rows=plan.rows,
             max_tokens=plan.tokens,
             seed=seed,
+            weight_decay=0.0,
             validations=0,
             save_every=1e6,
             **({"stride": STRIDE, "max_answer_tokens": LONGEST_ANSWER} if plan.task == "answer" else {}),

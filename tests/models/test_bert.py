@@ -262,3 +262,20 @@ def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[
 def test_heads_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         HeadConfig(**settings)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_a_step_that_learns_computes_the_last_block_at_the_first_token_only(lengths: Tensor | None) -> None:
+    """The same answers and gradients as with all of it, which runs when nothing is learned or somebody looks."""
+    model = random(BertForSequence(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
+    whole = model(IDS, lengths, SEGMENTS)
+    expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
+    assert model.bert(IDS, lengths, SEGMENTS, at_first=True).shape == (2, 1, 14)
+    model.train()
+    quick = model(IDS, lengths, SEGMENTS)
+    found = torch.autograd.grad(quick.square().sum(), list(model.parameters()))
+    for one, other in zip((quick, *found), (whole, *expected), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
+    with capture(model) as trace:
+        assert torch.equal(model(IDS, lengths, SEGMENTS), whole)
+    assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)

@@ -21,7 +21,8 @@ A text is `[CLS] a [SEP]`, a pair of texts `[CLS] a [SEP] b [SEP]`: `b [SEP]` ha
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +37,7 @@ from regard.nn.feed_forward import ACTIVATIONS, FeedForward
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.norms import LayerNorm
 from regard.nn.positions import Learned
-from regard.nn.taps import Tap
+from regard.nn.taps import Tap, is_watched
 
 DEVIATION = 0.02  # of fresh weights
 
@@ -52,8 +53,15 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
         initialise(self)
 
-    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        """ids (B, T) → hidden states (B, T, D).
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        segments: Tensor | None = None,
+        *,
+        at_first: bool = False,
+    ) -> Tensor:
+        """ids (B, T) → hidden states (B, T, D), or (B, 1, D), those `at_first` alone, which saves most of a block.
 
         Row b has `lengths[b]` real ids, and padding behind them, which nobody attends to; None says that all are real.
         `segments` (B, T) tells to which of the texts an id belongs; None says that there is one text.
@@ -62,9 +70,10 @@ class Bert(nn.Module):
         if lengths is not None:
             keep = masks.lengths(lengths).ready(ids.shape[1], ids.shape[1], ids.device)
         x: Tensor = self.embedding(ids, segments)
-        for block in self.encoder:
+        *blocks, last = cast(Iterable[Block], self.encoder)
+        for block in blocks:
             x = block(x, keep)
-        return x
+        return last.at_first(x, keep) if at_first else last(x, keep)
 
     def pool(self, hidden: Tensor) -> Tensor:
         """hidden states (B, T, D) → what the first token, [CLS], gathered of the text: (B, D)."""
@@ -227,7 +236,9 @@ class BertForSequence(nn.Module):
         self.head = SequenceHead(config, outputs)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        return self.answers(self.bert(ids, lengths, segments))
+        # The head reads [CLS] alone. A step that learns need not compute the rest, unless somebody looks.
+        at_first = self.training and not is_watched(self)
+        return self.answers(self.bert(ids, lengths, segments, at_first=at_first))
 
     def answers(self, hidden: Tensor) -> Tensor:
         """hidden states (B, T, D) → logits (B, outputs)."""

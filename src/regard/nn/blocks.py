@@ -87,3 +87,12 @@ class Block(nn.Module):
         x = self.feed_forward_residual(x, lambda h: self.feed_forward_tap(self.feed_forward(h)))
         out: Tensor = self.tap(x)
         return out
+
+    def at_first(self, x: Tensor, keep: Keep = EVERYTHING) -> Tensor:
+        """x (B, T, D) → what leaves the block at the first position alone, (B, 1, D); for post-norm encoders.
+
+        The other positions are looked at, but nobody asks what becomes of them.
+        """
+        here = self.self_residual(x[:, :1], lambda _: self.self_attention(x, keep, first=1))
+        out: Tensor = self.feed_forward_residual(here, self.feed_forward)
+        return out

@@ -77,14 +77,18 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | None = None,
         cache: KVCache | None = None,
         padding: Tensor | None = None,
+        first: int | None = None,
     ) -> Tensor:
         """x (B, T, D) → (B, T, D). `memory` (B, S, D) is what cross-attention looks at.
 
-        Where row b begins with `padding[b]` tokens that count for nothing, its positions begin after them.
+        Where row b begins with `padding[b]` tokens that count for nothing, its positions begin after them. With
+        `first` only so many positions ask, and (B, first, D) comes out; they see all the others.
         """
         x = self.input_tap(x)
         q, k, v = self._cross(x, memory, cache) if self.cross else self._self(x, cache, padding)
         v = self.values_tap(v)
+        if first is not None:
+            q = q[:, :, :first]
         scorer = ScaledDot()
         dropout = self.dropout * self.strength if self.training else 0.0
         weights = self.attention_tap(scorer, q, k, keep)
