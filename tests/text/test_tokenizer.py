@@ -431,6 +431,17 @@ def test_what_comes_before_every_text_is_read_from_the_file_and_written(tmp_path
     assert Tokenizer(backend).prefix_ids == (plain.start_id, plain.end_id)
 
 
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", [True, False], ids=["ended", "open"])
+def test_only_line_feeds_end_the_pieces_of_a_vocabulary(ends: str, last: bool, tmp_path: Path) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2028", "\x85", "a\x1cb", "\x0c", "", "cat", "##s"]
+    path = tmp_path / "vocab.txt"
+    path.write_bytes((ends.join(pieces) + ends * last).encode())
+    tokenizer = Tokenizer.from_vocabulary(path, lowercase=True)
+    assert tokenizer.vocab_size == len(pieces)
+    assert tokenizer.encode("cats") == [pieces.index("cat"), pieces.index("##s")]
+
+
 def test_several_symbols_may_end_a_text() -> None:
     tokenizer = train_tokenizer(["a b c"], kind="char", vocab_size=20)
     assert tokenizer.end_ids == {tokenizer.end_id}

@@ -370,7 +370,9 @@ class Tokenizer:
     @classmethod
     def from_vocabulary(cls, path: Path | str, *, lowercase: bool, symbols: Symbols | None = None) -> Tokenizer:
         """Read the `vocab.txt` of a WordPiece, one piece a line, as BERT was first published."""
-        vocabulary = {piece: number for number, piece in enumerate(_read_text(Path(path)).splitlines())}
+        # Only line feeds end a piece: splitlines() would also cut at U+2028 and shift the numbers of all that follow.
+        pieces = _read_text(Path(path)).removesuffix("\n").split("\n")
+        vocabulary = {piece: number for number, piece in enumerate(pieces)}
         unknown = next((name for name in _USUAL_NAMES["unknown"] if name in vocabulary), None)
         if unknown is None:
             raise FolderError(f"{path} is damaged or not of a WordPiece: it has no symbol for what is unknown.")
