@@ -102,6 +102,15 @@ def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> No
     assert lines == [row["answer"] for row in table] == [row["answer"] for row in records] == list(predictions.values())
 
 
+def test_bad_rows_of_stdin_can_be_left_out(regard: Run, place: Path) -> None:
+    stream = f"Who sees?\t{PASSAGE}\nWho?\n".encode()
+    said = regard("answer", place / "model", stdin=stream)
+    assert (said.code, "<stdin>:2: 1 column, 2 needed" in said.err) == (1, True)
+    said = regard("answer", place / "model", "--skip-bad-rows", stdin=stream)
+    assert (said.code, said.out.count("\n")) == (0, 1)
+    assert "left out: <stdin>:2: 1 column, 2 needed" in said.err
+
+
 def test_the_help_explains_every_flag(regard: Run) -> None:
     said = regard("train", "answer", "--help").out
     assert "the folder to write (required)" in said, "flags that all encoders have"

@@ -67,6 +67,45 @@ def test_rows_that_cannot_be_used(name: str, text: str, message: str, tmp_path: 
         read_asked(tmp_path / name)
 
 
+@pytest.mark.parametrize(("name", "mark"), [("a.tsv", "\t"), ("a.csv", ",")])
+def test_a_blank_line_above_the_header(name: str, mark: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(f"\nquestion{mark}passage\nWho?{mark}A cat.\n", encoding="utf-8")
+    with pytest.raises(DataError, match=rf"1 of 2 questions cannot be used:\n.*{name}:1: empty line"):
+        read_asked(path)
+    assert read_asked(path, skip_bad_rows=True).examples == [Question("3", "Who?", "A cat.", ())]
+
+
+def test_an_undecodable_first_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"\xff\nquestion\tpassage\nWho?\tA cat.\n")
+    reading = read_asked(path, skip_bad_rows=True)
+    assert ([row.line for row in reading.bad], len(reading.examples)) == ([1], 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who sleeps?\tThe cat sleeps.\nWho?\n",
+        '{"question": 3}\n{"question": "Who sleeps?", "passage": "The cat sleeps."}\n',
+        json.dumps(SQUAD).replace("}]}]}]}", '}, {"id": 8}]}]}]}'),
+    ],
+    ids=["tabs", "records", "squad"],
+)
+def test_bad_rows_of_a_stream(text: str) -> None:
+    with pytest.raises(DataError, match=r"1 of 2 questions cannot be used:(.|\n)*--skip-bad-rows"):
+        read_piped(text.encode())
+    reading = read_piped(text.encode(), skip_bad_rows=True)
+    assert [one.question for one in reading.examples] == ["Who sleeps?"]
+    assert len(reading.bad) == 1
+
+
+def test_an_id_with_half_of_a_character(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "\\ud83d", "question": "Who?", "passage": "A cat."}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.jsonl:1: 'id' holds half of a character"):
+        read_asked(tmp_path / "a.jsonl")
+
+
 def test_bad_rows_can_be_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(b"Who?\tA cat.\nWho\xff?\tA cat.\nWhat?\tA dog.\n")
     reading = read_asked(tmp_path / "a.tsv", skip_bad_rows=True)

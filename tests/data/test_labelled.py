@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import io
 import json
@@ -21,6 +22,7 @@ from regard.data.labelled import (
     read_labelled,
     read_labelled_pairs,
     refuse_unseen,
+    require_one_label,
     require_two_labels,
 )
 from regard.errors import DataError, UsageError
@@ -144,6 +146,20 @@ def test_bad_rows_of_tables(line: str, reason: str, tmp_path: Path) -> None:
     assert reading.lines == [2, 4]
 
 
+@pytest.mark.parametrize(("name", "mark"), [("a.tsv", "\t"), ("a.csv", ",")])
+def test_a_blank_line_above_the_header(name: str, mark: str, tmp_path: Path) -> None:
+    rows = [mark.join((text.replace(",", ""), label)) for text, label in ROWS]
+    path = _write(tmp_path / name, "", f"text{mark}label", *rows)
+    with pytest.raises(DataError, match=rf"1 of 5 rows cannot be used:\n.*{name}:1: empty line"):
+        read_labelled(path)
+    reading = read_labelled(path, skip_bad_rows=True)
+    assert reading.examples == EXAMPLES
+    assert reading.lines == [3, 4, 5, 6]
+    first, second = "a b c", "d e"
+    path = _write(tmp_path / name, "", mark.join(("premise", "hypothesis", "label")), mark.join((first, second, "x")))
+    assert read_labelled_pairs(path, skip_bad_rows=True).examples == [LabelledPair(first, second, "x")]
+
+
 def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", "text\tlabel", *["\tx"] * 7, "a\ty")
     with pytest.raises(DataError, match=r"7 of 8 rows cannot be used(.|\n)*a\.tsv:6: (.|\n)*… and 2 more"):
@@ -170,6 +186,8 @@ def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
         ('{"text": "a", "label": {}}', "the label is an object"),
         ('{"text": "a", "label": ""}', "the label is empty"),
         ('{"text": "\\ud83d", "label": "x"}', "half of a character"),
+        ('{"text": "a", "label": "\\ud83d"}', "'label' holds half of a character"),
+        ('{"text": "a", "label": ["x", "\\ud83d"]}', "'label' holds half of a character"),
     ],
 )
 def test_bad_rows_of_json(record: str, reason: str, tmp_path: Path) -> None:
@@ -199,6 +217,20 @@ def test_json_whose_keys_are_not_known(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.jsonl", '{"text": "a", "stars": 3}')
     with pytest.raises(DataError, match=r"no label among its keys: text, stars\. Name them with --text-column"):
         read_labelled(path)
+
+
+def test_numbers_of_columns_that_are_not_there(tmp_path: Path) -> None:
+    for name, lines in (
+        ("a.jsonl", ['{"text": "a", "label": "x"}']),
+        ("a.tsv", ["text\tlabel", "a\tx"]),
+        ("b.tsv", ["a b\tx", "c d\ty"]),
+    ):
+        path = _write(tmp_path / name, *lines)
+        for columns in (TextColumns(text="9", label="2"), TextColumns(text="1", label="0")):
+            with pytest.raises(UsageError, match=r"has no column [90]: its columns are 1 to 2"):
+                read_labelled(path, columns=columns)
+    years = _write(tmp_path / "c.jsonl", '{"text": "a", "2024": "x"}')
+    assert read_labelled(years, columns=TextColumns(label="2024")).examples == [Labelled("a", ("x",))]
 
 
 def test_headers_of_the_same_name(tmp_path: Path) -> None:
@@ -299,6 +331,31 @@ def test_bad_pairs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("record", "missing"),
+    [
+        ({"premise": "a", "hypothesis": "b"}, "label"),
+        ({"premise": "a", "label": "x"}, "second text"),
+        ({"sentence_B": "a", "label": "x"}, "first text"),
+        ({"left": "a", "right": "b"}, "first text, second text and label"),
+    ],
+    ids=str,
+)
+def test_what_is_missing_from_records_of_pairs(record: dict[str, str], missing: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.jsonl", json.dumps(record))
+    with pytest.raises(DataError, match=f"no {missing} among its keys: {', '.join(record)}"):
+        read_labelled_pairs(path)
+
+
+@pytest.mark.parametrize(("label", "count"), [([], "no"), (["x", "y"], "2")])
+def test_a_pair_has_one_label(label: list[str], count: str, tmp_path: Path) -> None:
+    good = {"premise": "a", "hypothesis": "b", "label": ["x"]}
+    path = _write(tmp_path / "a.jsonl", json.dumps(good), json.dumps({**good, "label": label}))
+    with pytest.raises(DataError, match=rf"a\.jsonl:2: {count} labels where one is expected"):
+        read_labelled_pairs(path)
+    assert read_labelled_pairs(path, skip_bad_rows=True).examples == [LabelledPair("a", "b", "x")]
+
+
 # Labels of several files ----------------------------------------------------------------------------------
 
 
@@ -326,6 +383,21 @@ def test_labels_that_were_not_in_training(tmp_path: Path) -> None:
     assert [row.line for row in kept.bad] == [3, 5]
     with pytest.raises(DataError, match="no usable examples found"):
         refuse_unseen(reading, path, ("x", "y"), lambda example: example.labels, skip_bad_rows=True)
+
+
+@pytest.mark.parametrize("labels", [[], ["good", "bad"]], ids=["none", "two"])
+def test_examples_with_other_than_one_label(labels: list[str], tmp_path: Path) -> None:
+    records = [{"text": "a", "label": "good"}, {"text": "b", "label": labels}, {"text": "c", "label": ["bad"]}]
+    path = _write(tmp_path / "dev.jsonl", *map(json.dumps, records))
+    reading = read_labelled(path)
+    unseen = functools.partial(refuse_unseen, reading, path, ("bad", "good"), lambda example: example.labels)
+    assert len(unseen().examples) == 3
+    for refuse in (functools.partial(unseen, single=True), functools.partial(require_one_label, reading, path)):
+        with pytest.raises(DataError, match=r"1 of 3 rows (.|\n)*dev\.jsonl:2: (no|2) labels where one is expected"):
+            refuse()
+        kept = refuse(skip_bad_rows=True)
+        assert [example.text for example in kept.examples] == ["a", "c"]
+        assert [row.line for row in kept.bad] == [2]
 
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=19).filter(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
-from regard.data.texts import read_text_column
+from regard.data.texts import read_text_column, read_text_pairs
 from regard.errors import DataError
 
 
@@ -18,6 +19,9 @@ from regard.errors import DataError
         ("c.tsv", "no header\nbut one column\n", ["no header", "but one column"]),
         ("d.jsonl", '{"Text": "one"}\n{"label": 3, "text": "two"}\n', ["one", "two"]),
         ("e.csv", "\ufefftext\none\n", ["one"]),
+        ("f.csv", "\n\nid,text\n1,one\n\n2,two\n", ["one", "", "two"]),
+        ("g.tsv", " \ntext\none\n", ["one"]),
+        ("h.tsv", "\none\ntwo\n", ["", "one", "two"]),
     ],
 )
 def test_texts_of_tables(tmp_path: Path, name: str, content: str, texts: list[str]) -> None:
@@ -33,9 +37,75 @@ def test_texts_of_tables(tmp_path: Path, name: str, content: str, texts: list[st
         ("c.jsonl", '{"text": 3}\n', r"c.jsonl:1: "),
         ("d.tsv", "", "d.tsv"),
         ("e.csv", "text,label\n", "holds no texts"),
+        ("f.csv", "text,text\na,b\n", "2 columns are called 'text'"),
     ],
 )
 def test_tables_without_texts(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_text_column(tmp_path / name)
+
+
+def test_advice_names_no_flag_that_is_not_there(tmp_path: Path) -> None:
+    for name, read in (("a.tsv", read_text_column), ("b.tsv", read_text_pairs)):
+        (tmp_path / name).write_bytes(b"one\ttwo\n\xff\tthree\n" if read is read_text_pairs else b"one\n\xff\n")
+        with pytest.raises(DataError, match=r"1 of 2 (.|\n)*:2: not valid UTF-8 (.|\n)*Correct them") as caught:
+            read(tmp_path / name)
+        assert "--skip-bad-rows" not in str(caught.value)
+
+
+PAIRS = [("a b", "c, d"), ('e "f"', "g\nh")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "pairs"),
+    [
+        ("a.tsv", "a b\tc, d\n", PAIRS[:1]),
+        ("b.tsv", "id\tsentence1\tsentence2\tlabel\n1\ta b\tc, d\tx\n2\te\tf\n", [PAIRS[0], ("e", "f")]),
+        ("c.tsv", "\n#1 String\t#2 String\n\n", None),
+        ("d.csv", 'Hypothesis,premise\n"c, d",a b\n"g\nh","e ""f"""\n', PAIRS),
+        ("e.csv", 'a b,"c, d"\n"e ""f""","g\nh"\n\n', PAIRS),
+        ("f.jsonl", '{"Question1": "a b", "question2": "c, d"}\n{"text1": "e \\"f\\"", "text2": "g\\nh"}\n', PAIRS),
+        ("g.txt", "\ufeffa b\tc, d\r\nfirst\tsecond\r\n", [PAIRS[0], ("first", "second")]),
+        ("h.txt", "first\tsecond\na b\tc, d\n", [("first", "second"), PAIRS[0]]),
+    ],
+)
+def test_pairs_of_tables(tmp_path: Path, name: str, content: str, pairs: list[tuple[str, str]] | None) -> None:
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+    if pairs is None:
+        with pytest.raises(DataError, match=rf"{name}:1: empty line"):
+            read_text_pairs(path)
+        return
+    assert read_text_pairs(path) == pairs
+    assert read_text_pairs(name, content.encode()) == pairs, "as bytes that came from somewhere"
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(content.encode()))
+    assert read_text_pairs(packed) == pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "a\tb\nalone\nc\td\n", r"1 of 3 pairs cannot be used:\n.*a\.tsv:2: 1 column, 2 needed"),
+        ("b.tsv", "a\tb\n\nc\td\n", r"b\.tsv:2: empty line"),
+        ("c.tsv", "a\tb\nc\td\te\n", r"c\.tsv:2: 3 columns where most rows have 2"),
+        ("d.csv", "premise,hypothesis\na,\n", r"d\.csv:2: the second text is empty"),
+        ("e.csv", 'premise,hypothesis\n"a\nb",c\nd\n', r"e\.csv:4: 1 column, 2 needed"),
+        ("f.csv", "one,two,three\na,b,c\n", r"which of its columns \(one, two, three\) hold the two texts"),
+        ("g.csv", "premise,hypothesis,premise\na,b,c\n", "2 columns are called 'premise'"),
+        ("h.jsonl", '{"premise": "a"}\n', r"h\.jsonl:1: no key 'hypothesis'; its keys are: premise"),
+        ("i.jsonl", '{"premise": "a", "hypothesis": 3}\n', r"i\.jsonl:1: 'hypothesis' is a number, not a text"),
+        ("j.jsonl", '{"premise": "\\ud83d", "hypothesis": "b"}\n', r"j\.jsonl:1: 'premise' holds half"),
+        ("k.jsonl", "[]\n", r"k\.jsonl:1: not a JSON object"),
+        ("l.txt", "a b\n", r"l\.txt:1: 1 column, 2 needed"),
+        ("m.txt", " \tb\n", r"m\.txt:1: the first text is empty"),
+        ("n.txt", "a\tb\tc\n", r"n\.txt:1: 3 columns"),
+        ("o.txt", "", "holds no pairs"),
+        ("p.tsv", "premise\thypothesis\n", "holds no pairs"),
+    ],
+)
+def test_tables_without_pairs(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_text_pairs(tmp_path / name)

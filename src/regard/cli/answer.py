@@ -97,7 +97,7 @@ def _questions(given: Sequence[str], *, skip_bad_rows: bool) -> list[Question]:
     if len(given) == 2:
         return [_question(given[0], _passage(given[1]))]
     if not given or given[0] == STDIN:
-        return _told(read_piped(sys.stdin.buffer.read()))
+        return _told(read_piped(sys.stdin.buffer.read(), skip_bad_rows=skip_bad_rows))
     if is_file(given[0]):
         return _told(read_asked(given[0], skip_bad_rows=skip_bad_rows))
     return [_question(given[0], _passage(STDIN))]

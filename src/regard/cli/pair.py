@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.cli.classify import check_request, judge
-from regard.cli.embed import read_texts
+from regard.cli.embed import STDIN, is_file
 from regard.cli.flags import parse
-from regard.errors import DataError, UsageError
+from regard.data.texts import read_text_pairs
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.tasks.classify import Text
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 class Arguments:
     """Judge pairs of texts: a label, or a number, one line a pair.
 
-    TEXTS are two texts in quotes, or a file with a pair a line and a tab between the two; without them such lines are
-    read from stdin.
+    TEXTS are two texts in quotes, or a file: with a pair a line and a tab between the two, or a table (.tsv, .csv,
+    .jsonl) whose columns are called sentence1 and sentence2, or the like. Without TEXTS lines are read from stdin.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
@@ -41,14 +43,9 @@ def main(verb: str, arguments: list[str]) -> int:
 def _pairs(given: tuple[str, ...]) -> list[Text]:
     if len(given) == 2:
         return [(given[0], given[1])]
-    if len(given) > 2:
-        raise UsageError(f"{len(given)} texts were given; a pair has two. For many pairs give a file, a pair a line.")
-    found: list[Text] = []
-    for number, line in enumerate(read_texts(given), start=1):
-        first, tab, second = line.partition("\t")
-        if not (first.strip() and tab and second.strip()) or "\t" in second:
-            raise DataError(
-                f"line {number} is no pair: two texts with a tab between them are expected, got {line[:60]!r}."
-            )
-        found.append((first, second))
-    return found
+    if given in ((), (STDIN,)):
+        return [*read_text_pairs("<stdin>", sys.stdin.buffer.read())]
+    if len(given) == 1 and is_file(given[0]):
+        return [*read_text_pairs(given[0])]
+    count = "1 text was" if len(given) == 1 else f"{len(given)} texts were"
+    raise UsageError(f"{count} given; a pair has two. For many pairs give a file, a pair a line.")

@@ -42,13 +42,13 @@ def read_asked(path: Path | str, *, skip_bad_rows: bool = False) -> Reading[Ques
     return _read(path, read_bytes(path, reading.checksums), table_suffix(path), reading, skip_bad_rows=skip_bad_rows)
 
 
-def read_piped(data: bytes) -> Reading[Question]:
+def read_piped(data: bytes, *, skip_bad_rows: bool = False) -> Reading[Question]:
     """The questions of a stream: lines of JSON, SQuAD's JSON, or a question, a tab and its passage on each line."""
     path = Path(STDIN)
     if is_squad(data):
-        return read_questions(path, answered=False, data=data)
+        return read_questions(path, answered=False, skip_bad_rows=skip_bad_rows, data=data)
     suffix = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else ".tsv"
-    return _read(path, data, suffix, Reading(), skip_bad_rows=False)
+    return _read(path, data, suffix, Reading(), skip_bad_rows=skip_bad_rows)
 
 
 def _read(
@@ -90,7 +90,7 @@ class _Places:
 
 
 def _keep(path: Path, line: int, name: str, question: str, passage: str, reading: Reading[Question]) -> None:
-    fault = _fault("question", question) or _fault("passage", passage)
+    fault = json_text_fault("id", name) or _fault("question", question) or _fault("passage", passage)
     if fault:
         reading.bad.append(BadRow(str(path), line, fault))
     else:
@@ -118,11 +118,13 @@ def _read_cells(path: Path, rows: Sequence[Cells | BadRow], suffix: str, reading
             f"{path}: which of its columns ({listed}) hold questions and passages cannot be told. Write a header with "
             "`question` and `passage` above them, or give two columns, questions first."
         )
-    for row in rows[int(places is not None) :]:
+    for row in rows:
         if isinstance(row, BadRow):
             reading.bad.append(row)
             continue
         line, cells = row
+        if places is not None and cells is first:
+            continue
         found = places or _Places(0, 1)
         if len(cells) <= max(found.question, found.passage, found.id or 0):
             reading.bad.append(too_short(path, line, cells, max(found.question, found.passage) + 1))

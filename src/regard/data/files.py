@@ -17,6 +17,9 @@ from typing import Generic, TypeVar
 from regard.errors import DataError, UsageError
 
 NUM_SHOWN = 5  # how many bad rows an error lists
+# What to do about bad rows: for those who may say --skip-bad-rows, and for those who may not.
+CORRECT_OR_SKIP = "Correct them, or leave them out with --skip-bad-rows."
+CORRECT = "Correct them, or take them out of the file."
 
 E = TypeVar("E")
 
@@ -49,15 +52,15 @@ class Reading(Generic[E]):
         return f"Reading({len(self.examples)} examples, {len(self.bad)} bad rows)"
 
 
-def refuse_bad_rows(bad: Sequence[BadRow], total: int, *, what: str = "rows") -> None:
-    """Raise if there are bad rows among `total`, with the first of them listed."""
+def refuse_bad_rows(bad: Sequence[BadRow], total: int, *, what: str = "rows", advice: str = CORRECT_OR_SKIP) -> None:
+    """Raise if there are bad rows among `total`, with the first of them listed and what to do about them."""
     if not bad:
         return
     shown = [f"  {row}" for row in bad[:NUM_SHOWN]]
     if len(bad) > NUM_SHOWN:
         shown.append(f"  … and {len(bad) - NUM_SHOWN:,} more")
     title = f"{len(bad):,} of {total:,} {what} cannot be used:"
-    raise DataError("\n".join([title, *shown, "Correct them, or leave them out with --skip-bad-rows."]))
+    raise DataError("\n".join([title, *shown, advice]))
 
 
 def refuse_emptiness(reading: Reading[E], where: str, *, what: str) -> None:

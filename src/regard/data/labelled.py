@@ -141,8 +141,9 @@ def read_labelled_pairs(
         first, second, label = cells
         labels = _labels(label, None)
         fault = _text_fault("first text", first, max_characters) or _text_fault("second text", second, max_characters)
-        if fault or isinstance(labels, str):
-            return fault or str(labels)
+        fault = fault or (labels if isinstance(labels, str) else _not_one(labels))
+        if fault:
+            return fault
         return first.strip(), second.strip(), labels[0]
 
     name = _read(path, wanted, raw, example)
@@ -192,9 +193,16 @@ def _labels(value: object, separator: str | None) -> Sequence[str] | str:
             return f"the label is {kind_of(value)}, not a text or a number"
         if not label:
             return "the label is empty"
+        if fault := json_text_fault("label", label):
+            return fault
         if len(label) > LONGEST_LABEL:
             return f"the label has {len(label):,} characters ({shortened(label, 30)!r}); are the columns mixed up?"
     return list(dict.fromkeys(label for label in found if label))
+
+
+def _not_one(labels: Sequence[str]) -> str | None:
+    """Why labels are not the one that there should be; None if they are."""
+    return None if len(labels) == 1 else f"{len(labels) or 'no'} labels where one is expected"
 
 
 def _label(value: object) -> str | None:
@@ -274,6 +282,26 @@ class _Wanted:
             if asked is not None and not asked.isdecimal() and asked.lower() not in names:
                 raise missing_column(path, asked, header, how_many=str(len(self.roles)))
 
+    def require_numbers(self, path: Path, width: int, header: Sequence[str] = ()) -> None:
+        """Columns that were asked for by number, which is no name in the header, must be there."""
+        names = {name.strip().lower() for name in header}
+        for asked in self.asked:
+            if asked is not None and asked.isdecimal() and asked not in names and not 1 <= int(asked) <= width:
+                raise UsageError(f"{path} has no column {asked}: its columns are 1 to {width}.")
+
+    def missing(self, header: Sequence[str]) -> list[str]:
+        """The roles of which `header` has no column, by the usual names that fit it best."""
+        names = {name.strip().lower() for name in header}
+        lacking = (
+            [
+                role
+                for role, asked, known in zip(self.roles, self.asked, usual, strict=True)
+                if asked is None and not names.intersection(known)
+            ]
+            for usual in self.usual
+        )
+        return min(lacking, key=len)
+
     def is_header(self, first: Sequence[str]) -> bool:
         """Whether a row names columns: those asked for, or usual ones in at least two places."""
         names = [cell.strip().lower() for cell in first]
@@ -294,9 +322,11 @@ def _read(path: Path, wanted: _Wanted, reading: Reading[T], example: Callable[[S
     rows = list(comma_rows(path, text) if suffix == ".csv" else tab_rows(path, text))
     layout = _Layout.find(path, rows, wanted, suffix)
     reading.remarks += layout.remarks
-    for row in rows[int(layout.has_header) :]:
+    for row in rows:
         if isinstance(row, BadRow):
             reading.bad.append(row)
+            continue
+        if row[1] is layout.header:
             continue
         cells = layout.cells(path, row)
         found = cells if isinstance(cells, BadRow) else example(cells)
@@ -319,7 +349,7 @@ class _Layout:
 
     places: tuple[int, ...]
     width: int
-    has_header: bool
+    header: list[str] | None  # the row that names the columns, if there is one
     suffix: str
     label: str  # the name of the last of the wanted columns, where there is a header
     remarks: tuple[str, ...] = ()
@@ -328,10 +358,11 @@ class _Layout:
     def find(cls, path: Path, rows: Sequence[Cells | BadRow], wanted: _Wanted, suffix: str) -> _Layout:
         good = [cells for row in rows if not isinstance(row, BadRow) and width_of(cells := row[1])]
         if not good:
-            return cls(tuple(range(len(wanted.roles))), len(wanted.roles), False, suffix, "")
+            return cls(tuple(range(len(wanted.roles))), len(wanted.roles), None, suffix, "")
         first = good[0] if not isinstance(rows[0], BadRow) else []
         if wanted.is_header(first):
             wanted.require_names(path, first)
+            wanted.require_numbers(path, len(first), first)
             places = wanted.in_header(path, first)
             if places is None:
                 listed = ", ".join(shortened(name.strip()) for name in first[:20])
@@ -339,35 +370,35 @@ class _Layout:
                     f"{path}: of its columns ({listed}) no {_listed(wanted.roles)} can be told; name them with "
                     f"{wanted.flags}."
                 )
-            return cls(places, width_of(first), True, suffix, first[places[-1]].strip().lower())
+            return cls(places, width_of(first), first, suffix, first[places[-1]].strip().lower())
         wanted.require_names(path, first)
         width = Counter(map(width_of, good)).most_common(1)[0][0]
         if width < len(wanted.roles):
             raise _too_few_columns(path, good[0], width, wanted, suffix)
         places = _numbered(path, wanted, width) or _guessed(path, good, width, wanted)
         _refuse_strange_header(path, good, places, wanted)
-        return cls(places, width, False, suffix, "", _remarks(path, places, width, wanted))
+        return cls(places, width, None, suffix, "", _remarks(path, places, width, wanted))
 
     def cells(self, path: Path, row: Cells) -> list[str] | BadRow:
         line, cells = row
         width = width_of(cells)
         if width > self.width:
-            return too_long(path, line, width, self.width, header=self.has_header, suffix=self.suffix)
+            return too_long(path, line, width, self.width, header=self.header is not None, suffix=self.suffix)
         if len(cells) <= max(self.places):
             return too_short(path, line, cells, max(self.places) + 1)
         return [cells[place] for place in self.places] if width else BadRow(str(path), line, "empty line")
 
 
 def _listed(roles: Sequence[str]) -> str:
+    if len(roles) == 1:
+        return roles[0]
     return f"{', '.join(roles[:-1])} and {roles[-1]}"
 
 
 def _numbered(path: Path, wanted: _Wanted, width: int) -> tuple[int, ...] | None:
     """The places of columns that were all asked for by number."""
+    wanted.require_numbers(path, width)
     numbers = [int(name) for name in wanted.asked if name is not None]
-    for number in numbers:
-        if not 1 <= number <= width:
-            raise UsageError(f"{path} has no column {number}: its columns are 1 to {width}.")
     if 0 < len(numbers) < len(wanted.roles):
         raise UsageError(f"{path} has no header: give the numbers of all of its columns with {wanted.flags}, or none.")
     return tuple(number - 1 for number in numbers) or None
@@ -442,14 +473,13 @@ def _read_records(
 def _keys(path: Path, row: Record, wanted: _Wanted) -> list[str]:
     names = list(row[1])
     wanted.require_names(path, names)
+    wanted.require_numbers(path, len(names), names)
     places = wanted.in_header(path, names)
     if places is None:
-        missing = next(
-            role for role, asked, known in zip(wanted.roles, wanted.asked, wanted.usual[0], strict=True)
-            if asked is None and not {name.lower() for name in names}.intersection(known)
-        )  # fmt: skip
         listed = ", ".join(map(shortened, names[:20]))
-        raise DataError(f"{path}: no {missing} among its keys: {listed}. Name them with {wanted.flags}.")
+        raise DataError(
+            f"{path}: no {_listed(wanted.missing(names))} among its keys: {listed}. Name them with {wanted.flags}."
+        )
     return [names[place] for place in places]
 
 
@@ -486,22 +516,46 @@ def refuse_unseen(
     reading: Reading[T],
     path: Path | str,
     known: Sequence[str],
-    labels_of: Callable[[T], Iterable[str]],
+    labels_of: Callable[[T], Sequence[str]],
     *,
+    single: bool = False,
     skip_bad_rows: bool = False,
 ) -> Reading[T]:
-    """`reading` without the examples whose labels were not in training; by default these raise."""
+    """`reading` without the examples whose labels were not in training; by default these raise.
+
+    With `single` the same holds for those that have no label, or several.
+    """
+    listed = ", ".join(map(shortened, known[:10])) + (" …" if len(known) > 10 else "")
+
+    def fault(example: T) -> str | None:
+        labels = labels_of(example)
+        strange = next((label for label in labels if label not in known), None)
+        if strange is not None:
+            return f"label {shortened(strange)!r} was not in training ({listed})"
+        return _not_one(labels) if single else None
+
+    return _without(reading, path, fault, skip_bad_rows=skip_bad_rows)
+
+
+def require_one_label(
+    reading: Reading[Labelled], path: Path | str, *, skip_bad_rows: bool = False
+) -> Reading[Labelled]:
+    """`reading` without the examples that have no label, or several; by default these raise."""
+    return _without(reading, path, lambda example: _not_one(example.labels), skip_bad_rows=skip_bad_rows)
+
+
+def _without(
+    reading: Reading[T], path: Path | str, fault: Callable[[T], str | None], *, skip_bad_rows: bool
+) -> Reading[T]:
     kept: Reading[T] = Reading(bad=list(reading.bad), checksums=reading.checksums, remarks=list(reading.remarks))
-    unseen: list[BadRow] = []
+    refused: list[BadRow] = []
     for line, example in zip(reading.lines, reading.examples, strict=True):
-        strange = [label for label in labels_of(example) if label not in known]
-        if strange:
-            listed = ", ".join(map(shortened, known[:10])) + (" …" if len(known) > 10 else "")
-            unseen.append(BadRow(str(path), line, f"label {shortened(strange[0])!r} was not in training ({listed})"))
+        if reason := fault(example):
+            refused.append(BadRow(str(path), line, reason))
         else:
             kept.add(line, example)
-    kept.bad += unseen
+    kept.bad += refused
     if not skip_bad_rows:
-        refuse_bad_rows(unseen, len(reading.examples))
+        refuse_bad_rows(refused, len(reading.examples))
     refuse_emptiness(kept, str(path), what="usable example")
     return kept

@@ -1,18 +1,33 @@
-"""The texts of a table that wait for an answer: the text column of .csv, .tsv or .jsonl, plain or .gz.
+"""The texts, or pairs of texts, of a table that wait for an answer: of .csv, .tsv or .jsonl, plain or .gz.
 
-The column is recognised by its usual names; a table of one column has its texts there. Rows stay in their order, and
-empty texts stay, too, so that the answers stand beside their rows.
+Columns are recognised by their usual names; a table without a header has its texts in its only column, or in its only
+two. Rows stay in their order, and single texts stay where they are empty, too, so that the answers stand beside their
+rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from regard.data.files import BadRow, Lines, read_bytes, refuse_bad_rows, shortened
-from regard.data.labelled import TEXTS
-from regard.data.tables import comma_rows, json_rows, json_text_fault, missing_key, tab_rows, table_suffix, width_of
+from regard.data.files import CORRECT, BadRow, Lines, read_bytes, refuse_bad_rows, shortened
+from regard.data.labelled import PAIRS, TEXTS
+from regard.data.tables import (
+    Cells,
+    comma_rows,
+    json_rows,
+    json_text_fault,
+    missing_key,
+    tab_rows,
+    table_suffix,
+    too_long,
+    too_short,
+    width_of,
+)
 from regard.errors import DataError
+
+Pair = tuple[str, str]
 
 
 def read_text_column(path: Path | str) -> list[str]:
@@ -20,44 +35,85 @@ def read_text_column(path: Path | str) -> list[str]:
     path = Path(path)
     suffix = table_suffix(path)
     lines = Lines.of(path, read_bytes(path, {}))
-    found, bad = (_of_records if suffix == ".jsonl" else _of_cells)(path, lines, suffix)
-    refuse_bad_rows(bad, len(bad) + len(found), what="rows")
+    found, bad = _of_records(path, lines) if suffix == ".jsonl" else _of_cells(path, _rows(path, lines, suffix))
+    refuse_bad_rows(bad, len(bad) + len(found), advice=CORRECT)
     if not found:
         raise DataError(f"{path} holds no texts; one in each row is expected.")
     return found
 
 
-def _of_cells(path: Path, lines: Lines, suffix: str) -> tuple[list[str], list[BadRow]]:
+def read_text_pairs(path: Path | str, data: bytes | None = None) -> list[Pair]:
+    """All pairs of a table, or of lines with a tab between two texts; of a file, or of the `data` that came from it.
+
+    Rows that cannot be read, or lack one of their texts, raise with their lines.
+    """
+    path = Path(path)
+    suffix = table_suffix(path)
+    lines = Lines.of(path, read_bytes(path, {}) if data is None else data)
+    if suffix == ".jsonl":
+        found, bad = _pairs_of_records(path, lines)
+    else:
+        found, bad = _pairs_of_cells(path, _rows(path, lines, suffix), suffix)
+    refuse_bad_rows(bad, len(bad) + len(found), what="pairs", advice=CORRECT)
+    if not found:
+        raise DataError(f"{path} holds no pairs; two texts in each row are expected.")
+    return found
+
+
+def _rows(path: Path, lines: Lines, suffix: str) -> list[Cells | BadRow]:
     rows = list(comma_rows(path, lines) if suffix == ".csv" else tab_rows(path, lines))
     while rows and not isinstance(rows[-1], BadRow) and not width_of(rows[-1][1]):
         rows.pop()  # what stands behind the last line's end
-    first = next((row[1] for row in rows if not isinstance(row, BadRow)), [])
-    place, has_header = _text_place(path, first)
+    return rows
+
+
+def _first_filled(rows: Iterable[Cells | BadRow]) -> list[str]:
+    """The first row with something in it: the header, if there is one."""
+    return next((row[1] for row in rows if not isinstance(row, BadRow) and width_of(row[1])), [])
+
+
+def _places_of(path: Path, header: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...] | None:
+    """Where columns of these names stand in a header; None if one of them does not."""
+    names = [name.strip().lower() for name in header]
+    if any(name not in names for name in wanted):
+        return None
+    for name in wanted:
+        if names.count(name) > 1:
+            raise DataError(f"{path}: {names.count(name)} columns are called {name!r}. Rename all but one of them.")
+    return tuple(map(names.index, wanted))
+
+
+def _cannot_be_told(path: Path, first: Sequence[str], *, holds: str, advice: str) -> DataError:
+    listed = ", ".join(shortened(name.strip()) for name in first[:20])
+    return DataError(f"{path}: which of its columns ({listed}) {holds} cannot be told. {advice}")
+
+
+# --- Single texts ------------------------------------------------------------------------------------------
+
+
+def _of_cells(path: Path, rows: Sequence[Cells | BadRow]) -> tuple[list[str], list[BadRow]]:
+    first = _first_filled(rows)
+    place = next((places[0] for name in TEXTS if (places := _places_of(path, first, (name,)))), None)
+    if place is None and width_of(first) > 1:
+        advice = "Write a header that calls it `text`, or give a file with a text a line."
+        raise _cannot_be_told(path, first, holds="holds the texts", advice=advice)
     found, bad = [], []
-    for row in rows[int(has_header) :]:
+    begun = place is None
+    for row in rows:
         if isinstance(row, BadRow):
             bad.append(row)
+        elif begun:
+            found.append(_cell(row[1], place or 0))
         else:
-            found.append(row[1][place] if place < len(row[1]) else "")
+            begun = row[1] is first  # blank lines above a header are no texts
     return found, bad
 
 
-def _text_place(path: Path, first: Sequence[str]) -> tuple[int, bool]:
-    """In which column the texts stand, and whether the first row is a header."""
-    names = [name.strip().lower() for name in first]
-    known = [name for name in TEXTS if name in names]
-    if known:
-        return names.index(known[0]), True
-    if width_of(first) <= 1:
-        return 0, False
-    listed = ", ".join(shortened(name.strip()) for name in first[:20])
-    raise DataError(
-        f"{path}: which of its columns ({listed}) holds the texts cannot be told. Write a header that calls it `text`, "
-        "or give a file with a text a line."
-    )
+def _cell(cells: Sequence[str], place: int) -> str:
+    return cells[place] if place < len(cells) else ""
 
 
-def _of_records(path: Path, lines: Lines, suffix: str) -> tuple[list[str], list[BadRow]]:
+def _of_records(path: Path, lines: Lines) -> tuple[list[str], list[BadRow]]:
     found, bad = [], []
     for row in json_rows(path, lines):
         if isinstance(row, BadRow):
@@ -71,3 +127,66 @@ def _of_records(path: Path, lines: Lines, suffix: str) -> tuple[list[str], list[
         else:
             found.append(str(record[key]))
     return found, bad
+
+
+# --- Pairs -------------------------------------------------------------------------------------------------
+
+
+def _pairs_of_cells(path: Path, rows: Sequence[Cells | BadRow], suffix: str) -> tuple[list[Pair], list[BadRow]]:
+    first = _first_filled(rows)
+    # A text file has no header: "first" and "second" would be two texts as good as any.
+    known = (_places_of(path, first, names) for names in PAIRS) if suffix else ()
+    places = next((places for places in known if places), None)
+    if places is None and suffix and width_of(first) > 2:
+        advice = "Write a header with `sentence1` and `sentence2` above them, or give two columns."
+        raise _cannot_be_told(path, first, holds="hold the two texts", advice=advice)
+    one, other = places or (0, 1)
+    width = width_of(first) if places else 2
+    found: list[Pair] = []
+    bad: list[BadRow] = []
+    for row in rows:
+        if isinstance(row, BadRow):
+            bad.append(row)
+            continue
+        line, cells = row
+        if places and cells is first:
+            continue
+        if len(cells) <= max(one, other):
+            bad.append(too_short(path, line, cells, max(one, other) + 1))
+        elif width_of(cells) > width:
+            bad.append(too_long(path, line, width_of(cells), width, header=places is not None, suffix=suffix))
+        else:
+            _keep(path, line, (cells[one], cells[other]), found, bad)
+    return found, bad
+
+
+def _pairs_of_records(path: Path, lines: Lines) -> tuple[list[Pair], list[BadRow]]:
+    found: list[Pair] = []
+    bad: list[BadRow] = []
+    for row in json_rows(path, lines):
+        if isinstance(row, BadRow):
+            bad.append(row)
+        else:
+            _keep(path, row[0], _pair_in(row[1]), found, bad)
+    return found, bad
+
+
+def _pair_in(record: dict[str, Any]) -> Pair | str:
+    """The two texts of a record under the usual names that fit it best; or why they are not there."""
+    values = {key.lower(): value for key, value in record.items()}
+    names = max(PAIRS, key=lambda pair: sum(name in values for name in pair))
+    for name in names:
+        fault = json_text_fault(name, values[name]) if name in values else missing_key(name, record)
+        if fault:
+            return fault
+    return values[names[0]], values[names[1]]
+
+
+def _keep(path: Path, line: int, pair: Pair | str, found: list[Pair], bad: list[BadRow]) -> None:
+    if not isinstance(pair, str):
+        empty = next((which for which, text in zip(("first", "second"), pair, strict=True) if not text.strip()), None)
+        pair = f"the {empty} text is empty" if empty else pair
+    if isinstance(pair, str):
+        bad.append(BadRow(str(path), line, pair))
+    else:
+        found.append(pair)
