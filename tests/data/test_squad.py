@@ -73,6 +73,33 @@ def test_the_line_of_a_bad_question(tmp_path: Path) -> None:
     assert '"two"' in lines[row.line - 1]
 
 
+def test_the_lines_of_many_bad_questions(tmp_path: Path) -> None:
+    """By another road: each entry is written on a line of its own."""
+    entries = [{**WHERE, "id": f"a{n // 2}é", "question": f'Is "id": {n}?'} for n in range(40)]
+    entries += [{"question": "No id?"}, {**WHERE, "id": 7}, {**WHERE, "id": 7}]
+    rows = ",\n".join(json.dumps(entry) for entry in entries)
+    path = tmp_path / "a.json"
+    head = f'{{"data": [{{"paragraphs": [{{"context": {json.dumps(PASSAGE)}, "qas": ['
+    path.write_text(f"{head}\n{rows}\n]}}]}}]}}", encoding="utf-8")
+    reading = read_questions(path, skip_bad_rows=True)
+    assert [row.line for row in reading.bad] == [*range(3, 43, 2), 42, 44], "of two with an id, the second"
+    assert path.read_text(encoding="utf-8").splitlines()[41] == '{"question": "No id?"},'
+    path.write_text(f"{head} {rows} ]}}]}}]}}".replace("\n", " "), encoding="utf-8")
+    assert {row.line for row in read_questions(path, skip_bad_rows=True).bad} == {1}
+
+
+@pytest.mark.parametrize("key", ["id", "question", "context"])
+def test_half_of_a_character(key: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.json", {**WHERE, "id": "zero"}, {**WHERE, key: "Who \ud83d?"})
+    if key == "context":
+        path.write_text(path.read_text(encoding="utf-8").replace(PASSAGE, PASSAGE + r"\ud83d"), encoding="utf-8")
+    reading_fault = rf"a\.json:\d+: article 1.*'{key}' holds half of a character"
+    with pytest.raises(DataError, match=reading_fault):
+        read_questions(path)
+    with pytest.raises(DataError, match=reading_fault):
+        read_questions(path, answered=False)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data.files import BadRow, Reading, kind_of, read_bytes, refuse_bad_rows, refuse_emptiness, shortened
+from regard.data.tables import json_text_fault
 from regard.errors import DataError
 
 MAX_CHARACTERS = 10_000_000  # of a passage
 UNANSWERED = {"answers": [], "is_impossible": True}  # what an entry says of its answers where they do not matter
+_NAMED = re.compile(r'"(id|question)"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d+)')  # what a question is found by
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,19 @@ def read_questions(
     reading: Reading[Question] = Reading()
     text = _decoded(path, read_bytes(path, reading.checksums) if data is None else data)
     seen: set[str] = set()
+    met: Counter[str] = Counter()
+    faults: list[tuple[dict[str, Any], int, str]] = []
     for place, passage, entry in _entries(path, _parsed(path, text)):
         found = _question(passage, entry if answered else {**entry, **UNANSWERED}, seen)
+        name = repr(entry.get("id"))
         if isinstance(found, str):
-            reading.bad.append(BadRow(str(path), _line_of(text, entry), f"{place}: {found}"))
+            faults.append((entry, met[name], f"{place}: {found}"))
         else:
             seen.add(found.id)
             reading.add(0, found if answered else dataclasses.replace(found, impossible=False))
+        met[name] += 1
+    lines = _lines_of(text) if faults and "\n" in text else {}
+    reading.bad += [BadRow(str(path), _line_of(lines, entry, before), fault) for entry, before, fault in faults]
     if not skip_bad_rows:
         refuse_bad_rows(reading.bad, len(reading.bad) + len(reading.examples), what="questions")
     refuse_emptiness(reading, str(path), what="question")
@@ -131,6 +141,9 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question |
         return f"its id {shortened(str(name))!r} was there before"
     if not isinstance(question, str) or not question.strip():
         return f"question {shortened(str(name))!r} is empty"
+    texts = {"id": str(name), "question": question, "context": passage}
+    if fault := next((bad for key, text in texts.items() if (bad := json_text_fault(key, text))), None):
+        return f"{shortened(str(name))!r}: {fault}"
     answers = _answers(passage, entry)
     if isinstance(answers, str):
         return f"{shortened(str(name))!r}: {answers}"
@@ -173,11 +186,22 @@ def _misplaced(passage: str, start: int, text: str) -> str | None:
     return f"the answer {shown!r} stands at character {where}, not at {start}, where the passage has {there!r}"
 
 
-def _line_of(text: str, entry: dict[str, Any]) -> int:
-    """The line on which the question's id or its text stands; most SQuAD files are a single line."""
+def _lines_of(text: str) -> dict[tuple[str, str], list[int]]:
+    """The lines on which ids and questions stand, by key and value, in one walk through a file.
+
+    Quotes inside of a JSON string are escaped, so that what looks like a key is one.
+    """
+    found: dict[tuple[str, str], list[int]] = {}
+    line, place = 1, 0
+    for match in _NAMED.finditer(text):
+        line, place = line + text.count("\n", place, match.start()), match.start()
+        found.setdefault((match[1], json.dumps(json.loads(match[2], strict=False))), []).append(line)
+    return found
+
+
+def _line_of(lines: Mapping[tuple[str, str], Sequence[int]], entry: dict[str, Any], before: int) -> int:
+    """The line of an entry whose id `before` others had; most SQuAD files are a single line."""
     for key in ("id", "question"):
-        written = json.dumps(entry.get(key), ensure_ascii=False)
-        found = text.find(written) if entry.get(key) else -1
-        if found >= 0:
-            return text.count("\n", 0, found) + 1
+        if there := lines.get((key, json.dumps(entry.get(key)))):
+            return there[min(before, len(there) - 1)]
     return 1
