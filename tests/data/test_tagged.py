@@ -97,6 +97,48 @@ def test_parts_of_speech_have_no_scheme_to_break(tmp_path: Path) -> None:
     assert not speaks_of_entities(["O", "NOUN"])
 
 
+def _entities_with(tag: str) -> str:
+    """Ten sentences in IOB2, and a last one whose only word has another tag."""
+    return "Ann B-per\nLee I-per\nis O\nold O\n\n" * 10 + f"Tom {tag}\n"
+
+
+@pytest.mark.parametrize("tag", ["b-per", "B", "B_per", "per", "U-per"])
+def test_a_mistyped_tag_does_not_switch_the_scheme_off(tag: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", _entities_with(tag) + "\nOslo I-loc\n")
+    with pytest.raises(DataError) as caught:
+        read_tagged(path)
+    assert f"{path}:51: '{tag}' is no tag of this scheme: O, B-TYPE, I-TYPE, E-TYPE, S-TYPE" in str(caught.value)
+    assert f"{path}:53: I-loc after the beginning" in str(caught.value), "the scheme holds"
+    reading = read_tagged(path, skip_bad_rows=True)
+    assert len(reading.examples) == 10
+    assert reading.remarks == ["tags: a.conll names entities: loc, per"]
+
+
+def test_mistyped_tags_in_iob1(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", _entities_with("i-per").replace("B-", "I-"))
+    reading = read_tagged(path, skip_bad_rows=True)
+    assert [row.line for row in reading.bad] == [51]
+    assert {example.tags for example in reading.examples} == {("B-per", "I-per", "O", "O")}
+    assert "is in IOB1" in reading.remarks[0]
+
+
+def test_the_kind_of_tags_is_said(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "a NOUN\nb VERB\n")
+    assert read_tagged(path).remarks == [
+        "tags: a.conll has tags of words, such as parts of speech, and none of entities: NOUN, VERB"
+    ]
+    path = _write(tmp_path / "b.conll", "a B-x\nb O\nc NOUN\n")
+    assert read_tagged(path).remarks[0].endswith(": B-x, NOUN, O (O, B-TYPE and the like are 2 of 3)")
+
+
+def test_an_empty_cell_in_the_column_of_tags(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.conll", "a\tNN\tO\n\nb\t\tO\n\nc\tVB\t\n\nd\tNN\tO\n")
+    reading = read_tagged(path, tag_column="2", skip_bad_rows=True)
+    assert [example.tags for example in reading.examples] == [("NN",), ("VB",), ("NN",)]
+    assert [(row.line, row.reason) for row in reading.bad] == [(3, "column 2 is empty")]
+    assert [row.line for row in read_tagged(path, skip_bad_rows=True).bad] == [5]
+
+
 CONLLU = """# text = don't go
 1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
 1\tdo\tdo\tAUX\tVB\t_\t3\taux\t_\t_

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.files import BadRow, Lines, Reading, refuse_bad_rows, refuse_emptiness, shortened
-from regard.errors import UsageError, unknown
-from regard.metrics.entities import OUTSIDE, broken_tags, is_entity_tag, looks_like_iob1, split_tag
+from regard.errors import UsageError, some, unknown
+from regard.metrics.entities import OUTSIDE, PREFIXES, broken_tags, is_entity_tag, looks_like_iob1, split_tag
 
 DOCUMENT = "-DOCSTART-"  # the word of a line that stands between documents
 UNIVERSAL = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}  # columns of CoNLL-U that may be tags, from 0
 UNIVERSAL_WIDTH = 10
+SCHEME_SHARE = 0.95  # of all words: if so many have tags of entities, other tags are mistakes
 
 Row = tuple[int, list[str]]
 
@@ -97,7 +98,7 @@ def _column_sentences(
         rows: list[Row] | None = []
         for line, content in block:
             cells = _columns(content, tabbed=tabbed)
-            fault = text.undecodable.get(line) or _ragged(cells, width)
+            fault = text.undecodable.get(line) or _ragged(cells, width, place)
             if fault:
                 reading.bad.append(BadRow(str(path), line, fault))
                 rows = None
@@ -111,11 +112,11 @@ def _columns(line: str, *, tabbed: bool) -> list[str]:
     return [cell.strip() for cell in line.rstrip("\r\n").split("\t")] if tabbed else line.split()
 
 
-def _ragged(cells: Sequence[str], width: int) -> str | None:
+def _ragged(cells: Sequence[str], width: int, tag: int) -> str | None:
     if len(cells) != width:
         counted = f"{len(cells)} column{'' if len(cells) == 1 else 's'}"
         return f"{counted} where most lines have {width}: {shortened(' '.join(cells), 40)!r}"
-    return next((f"column {place + 1} is empty" for place in (0, width - 1) if not cells[place]), None)
+    return next((f"column {place + 1} is empty" for place in (0, tag) if not cells[place]), None)
 
 
 def _place(path: Path, tag_column: str | None, width: int) -> int:
@@ -175,12 +176,14 @@ def _keep_whole(
 ) -> None:
     """Keep the sentences without a bad line; if they have entities, their scheme must hold."""
     whole = [rows for rows in sentences if rows]
-    kinds = {row[1][1] for rows in whole for row in rows}
+    counts = Counter(row[1][1] for rows in whole for row in rows)
+    named = _means_entities(counts)
+    if named:
+        whole = [rows for rows in whole if not _leave_strange(path, rows, reading)]
     tags = [[row[1][1] for row in rows] for rows in whole]
-    named = speaks_of_entities(sorted(kinds))
-    loose = named and (repair_tags or looks_like_iob1(tags))
-    if named and loose and not repair_tags:
-        reading.remarks.append(f"tags: {path.name} is in IOB1, where B- stands only between two neighbours")
+    iob1 = named and looks_like_iob1(tags)
+    loose = named and (repair_tags or iob1)
+    reading.remarks.append(f"tags: {_kind_of_tags(path, counts, named=named, iob1=iob1 and not repair_tags)}")
     for rows, row_tags in zip(whole, tags, strict=True):
         broken = broken_tags(row_tags) if named else []
         if loose:
@@ -190,6 +193,32 @@ def _keep_whole(
             continue
         reading.add(rows[0][0], Tagged(tuple(row[1][0] for row in rows), tuple(row_tags)))
     reading.bad.sort(key=lambda row: row.line)
+
+
+def _means_entities(counts: Counter[str]) -> bool:
+    """Whether the tags of a file are meant to be of a scheme: nearly all are, and some are not O."""
+    fitting = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}
+    return bool(fitting.keys() - {OUTSIDE}) and sum(fitting.values()) >= SCHEME_SHARE * counts.total()
+
+
+def _leave_strange(path: Path, rows: Sequence[Row], reading: Reading[Tagged]) -> bool:
+    """Note the words of a sentence whose tags are none of a scheme; returns whether there are any."""
+    allowed = ", ".join((OUTSIDE, *(f"{prefix}-TYPE" for prefix in PREFIXES)))
+    strange = [(line, tag) for line, (_, tag) in rows if not is_entity_tag(tag)]
+    reading.bad += [BadRow(str(path), line, f"{tag!r} is no tag of this scheme: {allowed}") for line, tag in strange]
+    return bool(strange)
+
+
+def _kind_of_tags(path: Path, counts: Counter[str], *, named: bool, iob1: bool) -> str:
+    """For what the tags of a file are taken."""
+    if iob1:
+        return f"{path.name} is in IOB1, where B- stands only between two neighbours"
+    if named:
+        types = sorted({split_tag(tag)[1] for tag in counts if is_entity_tag(tag) and tag != OUTSIDE})
+        return f"{path.name} names entities: {some(types)}"
+    kind = f"{path.name} has tags of words, such as parts of speech, and none of entities: {some(sorted(counts))}"
+    fitting = sum(count for tag, count in counts.items() if is_entity_tag(tag))
+    return f"{kind} (O, B-TYPE and the like are {fitting:,} of {counts.total():,})" if fitting else kind
 
 
 def _begun(tags: Sequence[str], places: Sequence[int]) -> list[str]:
