@@ -64,11 +64,50 @@ def test_pairs(regard: Run, place: Path) -> None:
     assert said.code == 0, said.err
     float(said.out)
     assert regard("pair", place / "judge", stdin=b"a\tb\nc\td\n").out.count("\n") == 2
-    assert "line 1 is no pair" in regard("pair", place / "judge", stdin=b"a b\n").err
+    said = regard("pair", place / "judge", stdin=b"a b\n")
+    assert (said.code, "<stdin>:1: 1 column, 2 needed" in said.err) == (1, True)
+    said = regard("pair", place / "judge", "a")
+    assert (said.code, "1 text was given; a pair has two" in said.err) == (2, True)
     said = regard("pair", place / "judge", "a", "b", "c")
     assert (said.code, "3 texts were given; a pair has two" in said.err) == (2, True)
     said = regard("classify", place / "judge", "a")
     assert (said.code, "was trained for `regard pair`" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bare.tsv", "the red car\tthe dog\nthe cat\tis fine\n"),
+        ("named.tsv", "id\tsentence1\tsentence2\n1\tthe red car\tthe dog\n2\tthe cat\tis fine\n"),
+        ("named.csv", 'premise,hypothesis\n"the red car","the dog"\n"the cat","is fine"\n'),
+        ("named.jsonl", '{"text1": "the red car", "text2": "the dog"}\n{"text1": "the cat", "text2": "is fine"}\n'),
+        ("lines.txt", "the red car\tthe dog\nthe cat\tis fine\n"),
+    ],
+)
+def test_files_of_pairs(name: str, content: str, regard: Run, place: Path, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    said = regard("pair", place / "judge", tmp_path / name, "--json")
+    assert said.code == 0, said.err
+    found = [json.loads(line) for line in said.out.splitlines()]
+    assert [(one["first"], one["second"]) for one in found] == [("the red car", "the dog"), ("the cat", "is fine")]
+
+
+def test_files_that_hold_other_than_pairs(regard: Run, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a\tb\nalone\n", encoding="utf-8")
+    said = regard("pair", place / "judge", tmp_path / "a.tsv")
+    assert said.code == 1
+    assert f"{tmp_path / 'a.tsv'}:2: 1 column, 2 needed" in said.err
+    assert "--skip-bad-rows" not in said.err
+    assert regard("pair", place / "judge", tmp_path / "no.tsv").code == 2
+
+
+def test_empty_texts_are_named(regard: Run, place: Path) -> None:
+    said = regard("classify", place / "model", stdin=b"the red car is fine\n\n \n")
+    assert (said.code, said.out.count("\n")) == (0, 3)
+    assert "2 of 3 texts have no words: text 2, 3." in said.err
+    said = regard("pair", place / "judge", "the red car is fine", "")
+    assert said.code == 0
+    assert "1 of 1 pairs have a text without words: pair 1." in said.err
 
 
 def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:

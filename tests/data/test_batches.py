@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batches import BatchPlan, padding_share, row_batches, split_validation, token_batches
+from regard.data.batches import BatchPlan, hold_out, padding_share, row_batches, split_validation, token_batches
 from regard.errors import DataError, UsageError
 
 Lengths = list[int] | list[tuple[int, int]]
@@ -166,6 +166,36 @@ def test_every_kind_gives_its_share_to_validation(kinds: list[str], share: float
     for kind in set(kinds):
         due = kinds.count(kind) * len(validation) / len(kinds)
         assert abs([kinds[index] for index in validation].count(kind) - due) < 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.frozensets(st.sampled_from("abcd"), max_size=2)), max_size=40),
+    st.floats(0.05, 0.9),
+)
+def test_equal_texts_stay_together_and_every_label_is_learned(
+    examples: list[tuple[int, frozenset[str]]], share: float
+) -> None:
+    keys, labels = [key for key, _ in examples], [sorted(found) for _, found in examples]
+    bearers = {label: {key for key, found in examples if label in found} for label in "abcd"}
+    alone = {key for bearing in bearers.values() if len(bearing) == 1 for key in bearing}
+    if len(set(keys)) < 2 or not set(keys) - alone:
+        with pytest.raises(DataError, match=r"none of \d+ examples can be held out .* a validation file"):
+            hold_out(keys, labels, share=share)
+        return
+    for kinds in (None, [tuple(found) for found in labels]):
+        train, validation = hold_out(keys, labels, share=share, kinds=kinds)
+        assert sorted(train + validation) == list(range(len(keys)))
+        assert train and validation
+        assert not {keys[index] for index in train} & {keys[index] for index in validation}
+        learned = {label for index in train for label in labels[index]}
+        assert learned == {label for found in labels for label in found}
+
+
+def test_without_equal_texts_and_lone_labels_the_draw_is_the_same() -> None:
+    kinds = ["ab"[place % 7 == 0] for place in range(211)]
+    labels = [(kind,) for kind in kinds]
+    assert hold_out(range(211), labels, share=0.1, kinds=kinds) == split_validation(211, share=0.1, kinds=kinds)
+    assert hold_out(range(211), labels, share=0.1) == split_validation(211, share=0.1)
 
 
 def test_batches_of_so_many_rows() -> None:

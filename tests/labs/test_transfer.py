@@ -173,6 +173,13 @@ def test_data_that_cannot_be_compared(place: Path, tmp_path: Path) -> None:
     strange = tmp_path / "held.tsv"
     strange.write_text("text\tlabel\nx\tz\n", encoding="utf-8")
     assert "label 'z' was not in training" in refused(*pairs, validation=strange)
+    several = tmp_path / "several.jsonl"
+    for labels in ([], ["a", "b"]):
+        records = [{"text": "x", "label": "a"}, {"text": "y", "label": labels}, {"text": "z", "label": "b"}]
+        several.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        assert "several.jsonl:2: " in refused(*pairs, validation=several)
+        with pytest.raises(DataError, match=r"several\.jsonl:2: (no|2) labels where one is expected"):
+            transfer_curve(place / "bert", several)
     with pytest.raises(UsageError, match="need a table"):
         transfer_curve(place / "bert", validation=strange)
     with pytest.raises(DataError, match="cannot be used"):

@@ -155,7 +155,17 @@ def test_a_classifier_says_what_it_cannot_read(tokenizer: Tokenizer) -> None:
         pairs("a")
     said: list[str] = []
     assert len(texts(["", "a " * 100_000], say=said.append)) == 2
-    assert said == ["1 of 2 texts reach 23 tokens, and no more is read: 2."]
+    assert said == [
+        "1 of 2 texts reach 23 tokens, and no more is read: 2.",
+        "1 of 2 texts have no words: text 1.",
+    ]
+    said.clear()
+    assert len(pairs([("a", "b"), ("", "b"), ("a", " "), ("", "")], say=said.append)) == 4
+    assert said == ["3 of 4 pairs have a text without words: pair 2, 3, 4."]
+    said.clear()
+    texts(["a", "b"], say=said.append)
+    pairs([("a", "b")], say=said.append)
+    assert said == []
 
 
 def test_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ here touches an example, a tensor or a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +152,43 @@ def split_validation(
     by_kind = sorted(drawn, key=lambda index: numbers[kinds[index]])
     held = {by_kind[(2 * place + 1) * count // (2 * num_validation)] for place in range(num_validation)}
     return [index for index in range(count) if index not in held], sorted(held)
+
+
+def hold_out(
+    keys: Sequence[Hashable],
+    labels: Sequence[Iterable[str]],
+    *,
+    share: float = 0.05,
+    kinds: Sequence[object] | None = None,
+) -> tuple[list[int], list[int]]:
+    """Indices (train, validation) as `split_validation` draws them, but so that validation is a fair test.
+
+    Examples with equal `keys`, such as equal texts, stay together: what was learned by heart is no answer. And each of
+    the `labels` keeps an example in training, without which it could not be learned.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    members = list(groups.values())
+    borne = [{label for index in group for label in labels[index]} for group in members]
+    left = Counter(label for found in borne for label in found)
+    free = [place for place, found in enumerate(borne) if all(left[label] > 1 for label in found)]
+    if len(members) < 2 or not free:
+        why = "each is the only one with some label" if len(members) > 1 else "no two of them differ"
+        raise DataError(
+            f"none of {len(keys):,} examples can be held out for validation: {why}. Give more examples, or a "
+            "validation file of their own."
+        )
+    drawn = [0]
+    if len(free) > 1:
+        free_kinds = None if kinds is None else [kinds[members[place][0]] for place in free]
+        _, drawn = split_validation(len(free), share=share, kinds=free_kinds)
+    held: set[int] = set()
+    for place in (free[number] for number in drawn):
+        if all(left[label] > 1 for label in borne[place]):
+            left.subtract(borne[place])
+            held.update(members[place])
+    return [index for index in range(len(keys)) if index not in held], sorted(held)
 
 
 def _as_columns(lengths: Lengths) -> Array:

@@ -22,11 +22,11 @@ from typing import Any, Literal, get_args
 
 from regard.checkpoint.presence import check_folder
 from regard.config import from_dict
-from regard.data.batches import split_validation
-from regard.data.labelled import TextColumns, read_labelled, refuse_unseen, require_two_labels
+from regard.data.batches import hold_out
+from regard.data.labelled import TextColumns, read_labelled, refuse_unseen, require_one_label, require_two_labels
 from regard.data.world.opinions import opinions
-from regard.errors import DataError, UsageError, unknown
-from regard.training.labelling import CLASSIFY, LabelFiles, train_labels
+from regard.errors import UsageError, unknown
+from regard.training.labelling import CLASSIFY, LabelFiles, overlap_remark, train_labels
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
 from regard.views.transfer import Transfer
@@ -188,24 +188,24 @@ def _read(
         return train, held, ["data: the built-in world's opinions (no file was given)"]
     asked = from_dict(TextColumns, columns)
     reading = read_labelled(data, columns=asked, skip_bad_rows=skip_bad_rows)
+    reading = require_one_label(reading, data, skip_bad_rows=skip_bad_rows)
     examples = [(one.text, one.labels[0]) for one in reading.examples]
     remarks = [*reading.remarks, *skipped_rows(reading.bad)]
     labels = sorted({label for _, label in examples})
     require_two_labels(labels, data, len(examples))
     if validation is None:
-        kinds = [label for _, label in examples]
-        kept, out = split_validation(len(examples), share=HELD_OUT_SHARE, kinds=kinds)
+        texts, kinds = zip(*examples, strict=True)
+        kept, out = hold_out(texts, [(label,) for label in kinds], share=HELD_OUT_SHARE, kinds=kinds)
         remarks.append(f"validation: {len(out):,} examples held out of the file (no --validation was given)")
         train, held = ([examples[number] for number in part] for part in (kept, out))
-        if missing := set(labels).difference(label for _, label in train):
-            raise DataError(
-                f"{data}: too few examples of {', '.join(sorted(missing))} to learn from some and test others."
-            )
         return train, held, remarks
     checking = read_labelled(validation, columns=asked, skip_bad_rows=skip_bad_rows)
-    known = refuse_unseen(checking, validation, labels, lambda one: one.labels, skip_bad_rows=skip_bad_rows)
-    remarks += [*known.remarks, *skipped_rows(known.bad)]
-    return examples, [(one.text, one.labels[0]) for one in known.examples], remarks
+    known = refuse_unseen(
+        checking, validation, labels, lambda one: one.labels, single=True, skip_bad_rows=skip_bad_rows
+    )
+    held = [(one.text, one.labels[0]) for one in known.examples]
+    overlap = overlap_remark(*([text for text, _ in side] for side in (examples, held)))
+    return examples, held, [*remarks, *known.remarks, *skipped_rows(known.bad), *overlap]
 
 
 def _picked(examples: Examples, size: int, seed: int) -> Examples:

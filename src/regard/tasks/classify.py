@@ -79,14 +79,16 @@ class Classifier(WithEncoder):
     def __call__(self, texts: list[Any], *, say: Say | None = ...) -> list[Classified]: ...
 
     def __call__(self, texts: Text | list[Any], *, say: Say | None = None) -> Classified | list[Classified]:
-        """The labels of one text or of many; for pairs a text is a tuple of two. `say` is told what was cut off."""
+        """The labels of one text or of many; for pairs a text is a tuple of two.
+
+        `say` is told what was cut off, and where there was nothing to read.
+        """
         if isinstance(texts, (str, tuple)):
             return self([texts], say=say)[0]
         rows = self.rows(texts)
-        if say is not None and (cut := [str(n) for n, row in enumerate(rows, 1) if len(row.ids) >= self.max_tokens]):
-            say(
-                f"{len(cut):,} of {len(rows):,} texts reach {self.max_tokens} tokens, and no more is read: {some(cut)}."
-            )
+        if say is not None:
+            for line in self._remarks(rows):
+                say(line)
         outputs = read_rows(self.model, rows, self.tokenizer.pad_id)
         return [self._answer(text, output) for text, output in zip(texts, outputs, strict=True)]
 
@@ -100,6 +102,22 @@ class Classifier(WithEncoder):
         if pairs:
             raise UsageError("this model judges single texts: give each as a str.")
         return frame_texts(self.tokenizer, [text for text in texts if isinstance(text, str)], self.max_tokens)
+
+    def _remarks(self, rows: Sequence[Row]) -> list[str]:
+        """What was not read of texts, and which have nothing to read: of a pair, either of its texts."""
+        what = "pair" if self.task == PAIR else "text"
+        cut = [str(n) for n, row in enumerate(rows, 1) if len(row.ids) >= self.max_tokens]
+        # Beside its words a text has [CLS] and [SEP], or as the second of a pair [SEP] alone.
+        empty = [str(n) for n, row in enumerate(rows, 1) if row.first == 2 or len(row.ids) - row.first == 1]
+        remarks = []
+        if cut:
+            remarks.append(
+                f"{len(cut):,} of {len(rows):,} texts reach {self.max_tokens} tokens, and no more is read: {some(cut)}."
+            )
+        if empty:
+            fault = "have a text without words" if self.task == PAIR else "have no words"
+            remarks.append(f"{len(empty):,} of {len(rows):,} {what}s {fault}: {what} {some(empty)}.")
+        return remarks
 
     def _answer(self, text: Text, output: Tensor) -> Classified:
         if self.head.answers == "number":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from regard.checkpoint.card import CardData
 from regard.checkpoint.output import output_folder
 from regard.config import from_dict
-from regard.data.batches import split_validation
+from regard.data.batches import hold_out
 from regard.data.files import Reading
 from regard.data.labelled import (
     Labelled,
@@ -32,7 +32,7 @@ from regard.data.labelled import (
 )
 from regard.data.world.inference import inferences
 from regard.data.world.opinions import opinions
-from regard.errors import UsageError, some
+from regard.errors import DataError, UsageError, some
 from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
@@ -46,8 +46,11 @@ if TYPE_CHECKING:
     from regard.tasks.labelling import Row
     from regard.training.runs import Run
 
+    Side = tuple[Text, Gold]  # an example: what is read, and what should be answered
+
 CLASSIFY, PAIR = "classify", "pair"
 NUMBER = "number"
+SEPARATORS = (",", ";", "|", "/", " ")  # of several labels, the most usual first
 WORLD = {CLASSIFY: "the built-in world's opinions", PAIR: "the built-in world's inferences"}
 
 
@@ -153,13 +156,28 @@ def score_file(model: Classifier, files: LabelFiles) -> tuple[list[Score], list[
 
     assert files.data is not None, "a file to score on"
     numbers = model.head.answers == "number" if model.task == PAIR else None
-    several = "," if model.head.answers == "several" and files.separator is None else files.separator
-    reading = read_examples(model.task, dataclasses.replace(files, numbers=numbers, separator=several), files.data)
+    separator = files.separator
+    if model.head.answers == "several" and separator is None:
+        separator = _separator(files, files.data, model.head)
+    reading = read_examples(model.task, dataclasses.replace(files, numbers=numbers, separator=separator), files.data)
     reading = known_only(reading, files.data, model.head, skip_bad_rows=files.skip_bad_rows)
     texts, gold = zip(*_sides(reading.examples), strict=True)
     answers = [gold_of(found) for found in model(list(texts))]
     scores = score_answers(answers, gold, model.head) + baseline(gold, gold, model.head)
     return scores, [*reading.remarks, *skipped_rows(reading.bad)]
+
+
+def _separator(files: LabelFiles, path: Path, head: HeadConfig) -> str:
+    """What stands between the labels of a file: the mark by which most rows have labels that are known."""
+
+    def strange(mark: str) -> float:
+        try:
+            reading = read_examples(CLASSIFY, dataclasses.replace(files, separator=mark, skip_bad_rows=True), path)
+        except DataError:  # by this mark no row can be used; if by none, the reading itself will say why
+            return math.inf
+        return len(reading.bad) + sum(not set(example.labels) <= set(head.labels) for example in reading.examples)
+
+    return min(SEPARATORS, key=strange)
 
 
 # --- Data --------------------------------------------------------------------------------------------------
@@ -201,15 +219,34 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
         numbers = head.answers == "number" if task == PAIR else None
         checking = read_examples(task, dataclasses.replace(files, numbers=numbers), files.validation)
         checking = known_only(checking, files.validation, head, skip_bad_rows=files.skip_bad_rows)
-        remarks += [*checking.remarks, *skipped_rows(checking.bad)]
-        return _data(sides[0], _sides(checking.examples), head, card + card_of(checking, "validation"), tuple(remarks))
-    kinds = [gold for _, gold in sides[0]] if head.answers != "number" else None
-    train, held = split_validation(len(sides[0]), share=config.validation_share, kinds=kinds)
+        held = _sides(checking.examples)
+        remarks += [*checking.remarks, *skipped_rows(checking.bad), *overlap_remark(_texts(sides[0]), _texts(held))]
+        return _data(sides[0], held, head, card + card_of(checking, "validation"), tuple(remarks))
+    kept, held = _held_out(sides[0], head, share=config.validation_share)
     remarks.append(held_remark(len(held), "examples"))
-    kept, out = ([sides[0][number] for number in part] for part in (train, held))
-    return _data(
-        kept, out, _head([gold for _, gold in sides[0]], several=files.separator is not None), card, tuple(remarks)
-    )
+    return _data(kept, held, head, card, tuple(remarks))
+
+
+def _held_out(sides: Sequence[Side], head: HeadConfig, *, share: float) -> tuple[list[Side], list[Side]]:
+    """Examples for training and for validation, to which every label gives its share."""
+    gold = [gold for _, gold in sides]
+    labels = [value if isinstance(value, tuple) else () for value in gold]
+    parts = hold_out(_texts(sides), labels, share=share, kinds=None if head.answers == "number" else gold)
+    train, held = ([sides[number] for number in part] for part in parts)
+    return train, held
+
+
+def _texts(sides: Sequence[Side]) -> list[Text]:
+    return [text for text, _ in sides]
+
+
+def overlap_remark(train: Sequence[Hashable], held: Sequence[Hashable]) -> list[str]:
+    """That a validation file has texts of the training file, where it has."""
+    known = set(train)
+    count = sum(one in known for one in held)
+    if not count:
+        return []
+    return [f"validation: {count:,} of {len(held):,} texts are in the training file, too, and may be known by heart"]
 
 
 def _counted(gold: Sequence[Gold]) -> str:
@@ -239,17 +276,24 @@ def known_only(reading: Reading[Any], path: Path, head: HeadConfig, *, skip_bad_
     """`reading`, whose labels must be among those of training."""
     if head.answers == "number":
         return reading
-    return refuse_unseen(reading, path, head.labels, lambda example: _side(example)[1], skip_bad_rows=skip_bad_rows)  # type: ignore[arg-type,return-value]
+    return refuse_unseen(
+        reading,
+        path,
+        head.labels,
+        lambda example: _side(example)[1],  # type: ignore[arg-type,return-value]
+        single=head.answers == "one",
+        skip_bad_rows=skip_bad_rows,
+    )
 
 
-def _side(example: Labelled | LabelledPair) -> tuple[Text, Gold]:
+def _side(example: Labelled | LabelledPair) -> Side:
     if isinstance(example, Labelled):
         return example.text, example.labels
     label = example.label
     return (example.first, example.second), (label,) if isinstance(label, str) else label
 
 
-def _sides(examples: Sequence[Labelled | LabelledPair]) -> list[tuple[Text, Gold]]:
+def _sides(examples: Sequence[Labelled | LabelledPair]) -> list[Side]:
     return [_side(example) for example in examples]
 
 
@@ -263,8 +307,8 @@ def _head(gold: Sequence[Gold], *, several: bool) -> HeadConfig:
 
 
 def _data(
-    train: Sequence[tuple[Text, Gold]],
-    held: Sequence[tuple[Text, Gold]],
+    train: Sequence[Side],
+    held: Sequence[Side],
     head: HeadConfig,
     card: tuple[CardData, ...],
     remarks: tuple[str, ...],

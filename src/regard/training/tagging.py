@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoint.card import CardData
 from regard.checkpoint.output import output_folder
-from regard.data.batches import split_validation
+from regard.data.batches import hold_out
 from regard.data.files import Reading
 from regard.data.labelled import refuse_unseen, require_two_labels
 from regard.data.tagged import Tagged, read_tagged
@@ -23,7 +23,7 @@ from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
 from regard.training.encoders import Request, held_remark
-from regard.training.labelling import card_of, only_file
+from regard.training.labelling import card_of, only_file, overlap_remark
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
 
@@ -157,10 +157,12 @@ def _read(files: TagFiles, config: LabelConfig) -> _Data:
         checking = files.read(files.validation)
         checking = _known_only(checking, files.validation, head, skip_bad_rows=files.skip_bad_rows)
         remarks += [*checking.remarks, *skipped_rows(checking.bad)]
+        remarks += overlap_remark(*([one.words for one in side.examples] for side in (reading, checking)))
         return _Data(reading.examples, checking.examples, head, card + card_of(checking, "validation"), tuple(remarks))
-    train_part, held_part = split_validation(len(reading.examples), share=config.validation_share)
-    remarks.append(held_remark(len(held_part), "sentences"))
-    train, held = ([reading.examples[number] for number in part] for part in (train_part, held_part))
+    sentences = reading.examples
+    words, tags = [one.words for one in sentences], [one.tags for one in sentences]
+    train, held = ([sentences[n] for n in part] for part in hold_out(words, tags, share=config.validation_share))
+    remarks.append(held_remark(len(held), "sentences"))
     return _Data(train, held, head, card, tuple(remarks))
 
 
