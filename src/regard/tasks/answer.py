@@ -194,6 +194,7 @@ class Answerer(WithEncoder):
     """Takes questions with passages, and finds the answers in them. Does not train."""
 
     task = NAME
+    model: BertForSpans
     summary = "A question and a passage go in, the stretch of the passage that answers the question comes out."
 
     def __init__(

@@ -57,6 +57,8 @@ class Classified:
 class Classifier(WithEncoder):
     """Takes texts, or pairs of them, and says what they are. Does not train."""
 
+    model: BertForSequence
+
     def __init__(
         self,
         model: BertForSequence,

@@ -115,6 +115,7 @@ class Tagger(WithEncoder):
     """Takes sentences and says what each word is. Does not train."""
 
     task = NAME
+    model: BertForTokens
 
     def __init__(
         self,

@@ -75,9 +75,9 @@ class Request:
         if size is not None and size not in SIZES:
             raise unknown("size", size, SIZES)
         parts = sort_settings(settings, (BertConfig, TrainingConfig, LabelConfig, LoRAConfig))
-        for name, advice in NOT_FOR_LABELS.items():
-            if parts[TrainingConfig].get(name):
-                raise UsageError(f"{name} is not for trainings on labels: {advice}.")
+        for setting, advice in NOT_FOR_LABELS.items():
+            if parts[TrainingConfig].get(setting):
+                raise UsageError(f"{setting} is not for trainings on labels: {advice}.")
         adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
         config = from_dict(LabelConfig, parts[LabelConfig])
         if from_ is None:
