@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import sys
 import types
 from pathlib import Path
@@ -39,8 +40,11 @@ def test_a_name_is_fetched_and_never_a_pickle(asked: list[Any], tmp_path: Path) 
     assert model_folder("hf:owner/far") == tmp_path / "owner" / "far"
     (call,) = asked
     assert call["name"] == "owner/far"
-    assert "*.safetensors" in call["allow_patterns"]
-    assert not any(pattern.endswith((".bin", "*")) for pattern in call["allow_patterns"])
+    patterns = call["allow_patterns"]
+    fetched = ("config.json", "model-00001-of-00002.safetensors", "tokenizer.json", "vocab.txt", "merges.txt", "x.spm")
+    left = ("pytorch_model.bin", "tf_model.h5", "modeling.py", "README.md", "training.pt")
+    for names, wanted in ((fetched, True), (left, False)):
+        assert [any(fnmatch.fnmatch(name, pattern) for pattern in patterns) for name in names] == [wanted] * len(names)
 
 
 def test_what_was_fetched_is_found_without_the_network(asked: list[Any], tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ def test_mistakes_in_a_training(pairs: str, tmp_path: Path) -> None:
     (taken / "thesis.txt").touch()
     bad = tmp_path / "bad.tsv"
     bad.write_text("one\t1\n\ntwo\t2\n", encoding="utf-8")
+    numbers, several = tmp_path / "numbers.tsv", tmp_path / "several.tsv"
+    numbers.write_text("first\tsecond\tscore\n" + "a\tb\t1.5\nc\td\t2\n" * 3, encoding="utf-8")
+    several.write_text("text\tlabels\n" + "a\tx,y\nb\ty\n" * 3, encoding="utf-8")
+    balanced = ["--out", out, "--class-weights", "balanced"]
     translate = ["train", "translate", pairs, "--out"]
     mistakes: list[tuple[list[str], int, str]] = [
         (["train", "transalte"], 2, "Did you mean 'translate'"),
@@ -83,6 +87,8 @@ def test_mistakes_in_a_training(pairs: str, tmp_path: Path) -> None:
         (["train", "fill", pairs, "--out", out, "--window", "3"], 2, "window must be at least 8"),
         (["train", "fill", pairs, "--out", out, "--validation-share", "2"], 2, "must lie between 0 and 1"),
         (["train", "fill", "--out", out, "--validation", pairs], 2, "needs training files beside it"),
+        (["train", "pair", str(numbers), *balanced], 2, "for texts with one label each"),
+        (["train", "classify", str(several), "--separator", ",", *balanced], 2, "for texts with one label each"),
         (["train", "answer", str(tmp_path / "absent.json"), "--out", out], 2, "does not exist"),
         (["train", "answer", pairs, "--out", out], 1, "not valid JSON"),
         (
@@ -169,6 +175,7 @@ def test_a_plan_and_the_help_need_no_torch() -> None:
         ["train", "translate", "--help"],
         ["train", "generate", "--help"],
         ["train", "fill", "--help"],
+        ["train", "classify", "--help"],
     ]
     for code, out, err in without_torch(*commands):
         assert (code, err) == (0, "")

@@ -16,6 +16,7 @@ from regard.nn.positions import sinusoids
 from regard.tasks.fill import Filler
 from regard.text.tokenizer import BERT_SYMBOLS
 from regard.text.training import train_tokenizer
+from regard.training.recipes import filling_recipe, fine_tuning_recipe
 
 Run = Callable[..., Any]
 COLOURS = ("red", "green", "blue", "white")
@@ -44,6 +45,13 @@ def made(regard: Run, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert "480 sentences of 80 documents" not in said.err  # some are held out
     assert "words, " in said.err and " documents for training" in said.err
     return folder
+
+
+def test_the_help_tells_what_is_usual_for_one_that_goes_on(regard: Run) -> None:
+    shown = " ".join(regard("train", "fill", "--help").out.replace("│", " ").split())
+    new, whole = filling_recipe("mini").training, fine_tuning_recipe(lora=False).training
+    for name, before in (("learning_rate", "full rate of AdamW"), ("warmup_steps", "updates until the full rate")):
+        assert f"{before} (usually {new[name]}; with --from {whole[name]})" in shown
 
 
 def test_a_training_leaves_a_model_its_card_and_a_report(made: Path) -> None:

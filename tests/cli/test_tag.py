@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+import regard as library
+
+seqeval_metrics = pytest.importorskip("seqeval.metrics")
+
 Run = Callable[..., Any]
 SHAPE = ["--size", "tiny", "--width", 32, "--heads", 2, "--head-width", 16, "--hidden", 48, "--layers", 2]
 QUICK = ["--max-tokens", 16, "--pieces", 200, "--batch-rows", 16, "--learning-rate", 0.01, "--dropout", 0]
@@ -54,9 +58,20 @@ def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> No
 
 
 def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("evaluate", place / "model", place / "train.conll")
+    """On words that training had otherwise, and tags that are not those of the model: some are wrong."""
+    words = [["Rome", "likes", "Anna", "."], ["Oslo"], ["Tom", "sees", "New", "York", "."]]
+    gold = [["B-loc", "O", "B-per", "O"], ["B-per"], ["B-loc", "B-loc", "B-loc", "I-loc", "B-loc"]]
+    lines = ["\n".join(f"{w}\t{t}" for w, t in zip(*one, strict=True)) for one in zip(words, gold, strict=True)]
+    (tmp_path / "held.conll").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    said = regard("evaluate", place / "model", tmp_path / "held.conll", "--json")
     assert said.code == 0, said.err
-    assert said.out.startswith("entity F1 100.00 (conlleval|")
+    scores = {score["name"]: score["value"] for score in json.loads(said.out)}
+    found = [list(one.tags) for one in library.load(place / "model")(words)]  # type: ignore[operator]
+    pairs = [(a, b) for one, other in zip(found, gold, strict=True) for a, b in zip(one, other, strict=True)]
+    assert scores["accuracy"] == pytest.approx(100 * sum(a == b for a, b in pairs) / 10)
+    assert scores["entity F1"] == pytest.approx(100 * seqeval_metrics.f1_score(gold, found))
+    assert scores["accuracy"] < 100
+    assert scores["accuracy of the commonest tag"] == 20, "O, of which training has most"
     (tmp_path / "test.conll").write_text("Tom\tB-per\n\nLondon\tB-city\n", encoding="utf-8")
     said = regard("evaluate", place / "model", tmp_path / "test.conll")
     assert said.code == 1

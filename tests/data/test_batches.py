@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.batches import BatchPlan, hold_out, padding_share, row_batches, split_validation, token_batches
+from regard.data.batches import BatchPlan, hold_out, row_batches, split_validation, token_batches
 from regard.errors import DataError, UsageError
 
 Lengths = list[int] | list[tuple[int, int]]
@@ -19,6 +19,15 @@ pairs = st.lists(st.tuples(st.integers(0, 53), st.integers(0, 53)), max_size=101
 def _cost(lengths: Lengths, batch: list[int]) -> int:
     rows = [length if isinstance(length, tuple) else (length,) for length in (lengths[i] for i in batch)]
     return len(rows) * sum(max(column) for column in zip(*rows, strict=True))
+
+
+def padding_share(lengths: Lengths, batches: list[list[int]]) -> float:
+    """The share of the padded size of all batches that is padding, from 0 to 1."""
+    padded = sum(_cost(lengths, batch) for batch in batches)
+    filled = sum(
+        sum(one) if isinstance(one, tuple) else one for one in (lengths[i] for batch in batches for i in batch)
+    )
+    return 1.0 - filled / padded if padded else 0.0
 
 
 def _natural(count: int) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ from regard.data.labelled import (
     PairColumns,
     TextColumns,
     label_names,
+    names_pairs,
     read_labelled,
     read_labelled_pairs,
     refuse_unseen,
@@ -438,3 +439,21 @@ def test_real_labelled_pairs(name: str, count: int, kind: type, real_data: Path)
     reading = read_labelled_pairs(real_data / name)
     assert len(reading.examples) == count
     assert {type(example.label) for example in reading.examples} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "pairs"),
+    [
+        ("a.tsv", "sentence1\tsentence2\tlabel", True),
+        ("a.csv", '"Question", Sentence ,label', True),
+        ("a.jsonl", '{"premise": "a", "hypothesis": "b", "label": 1}', True),
+        ("a.txt", "text1\ttext2\tlabel", True),
+        ("a.tsv", "sentence\tlabel", False),
+        ("a.tsv", "It rains.\tIt pours.\t1", False),
+        ("a.jsonl", "no JSON", False),
+        ("a.tsv", "", False),
+    ],
+)
+def test_columns_of_pairs_are_known(name: str, first: str, pairs: bool, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(first, encoding="utf-8")
+    assert names_pairs(tmp_path / name) is pairs

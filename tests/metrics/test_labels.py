@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +91,19 @@ def test_a_label_that_one_list_does_not_know() -> None:
 def test_signatures_and_tables() -> None:
     assert repr(accuracy(SAID, GOLD)) == "accuracy 71.43 (n:7)"
     assert f1(SAID, GOLD, average="binary", positive="spam").signature == "average:binary|positive:spam|n:7"
+    names = [f1(SAID, GOLD, average=how, positive="spam").name for how in ("macro", "micro", "binary")]  # type: ignore[arg-type]
+    assert names == ["macro F1", "micro F1", "F1 of spam"]
     assert str(confusion(SAID, GOLD)).splitlines() == ["       ham  spam", " ham     3     1", "spam     1     2"]
+
+
+def test_arrays_are_lists_of_answers_too() -> None:
+    said, gold = np.array([0.0, 2.0, 1.0]), np.array([0.0, 3.0, 5.0])
+    for metric in (pearson, spearman):
+        assert metric(said, gold) == metric(said.tolist(), gold.tolist())
+        assert metric(np.array([0.0]), np.array([0.0])).value == 0
+        with pytest.raises(UsageError, match="no answers to score"):
+            metric(np.array([]), np.array([]))
+    assert accuracy(np.array(SAID), np.array(GOLD)) == accuracy(SAID, GOLD)  # type: ignore[arg-type]
 
 
 def test_wrong_requests_are_refused() -> None:

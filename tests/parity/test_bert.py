@@ -19,11 +19,15 @@ from tokenizers.processors import BertProcessing
 import regard
 from regard.cli.main import main
 from regard.data.squad import Question
-from regard.errors import FolderError
+from regard.errors import FolderError, UsageError
 from regard.nn.taps import observe
-from regard.tasks.answer import AnswerTask
-from regard.tasks.folders import load_answerer
+from regard.tasks.answer import Answerer, AnswerTask
+from regard.tasks.classify import Classifier
+from regard.tasks.embed import Embedder
+from regard.tasks.fill import Filler
+from regard.tasks.folders import load_answerer, load_classifier
 from regard.tasks.settings import LabelConfig, SpanConfig
+from regard.tasks.tag import Tagger
 from regard.text.tokenizer import Symbols, Tokenizer
 from regard.text.training import train_tokenizer
 
@@ -225,6 +229,74 @@ def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None
 def test_what_a_folder_says_of_its_head(name: str, kind: str, labels: Any, answers: str, tmp_path: Path) -> None:
     head = regard.load(save(make(name), tmp_path / "theirs")).head
     assert (head.kind, head.labels, head.answers) == (kind, labels, answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("encoder", Embedder),
+        ("words", Filler),
+        ("follows", Embedder),
+        ("one-label", Classifier),
+        ("several-labels", Classifier),
+        ("number", Classifier),
+        ("tokens", Tagger),
+        ("spans", Answerer),
+    ],
+)
+def test_a_folder_answers_with_its_head(name: str, kind: type, tmp_path: Path) -> None:
+    folder = save(make(name), tmp_path / "theirs")
+    assert type(regard.load(folder)) is kind
+    assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    assert type(regard.load(tmp_path / "ours")) is kind
+
+
+def test_a_head_for_sequences_judges_texts_and_pairs(tmp_path: Path) -> None:
+    """Their folder does not say for which of the two it was trained; an import keeps that."""
+    theirs = make("one-label")
+    folder = save(theirs, tmp_path / "theirs")
+    assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
+    ids, lengths, _ = inputs()
+    row = ids[:1, : int(lengths[0])]
+    first, second = TOKENIZER.decode(row[0, 1:21].tolist()), TOKENIZER.decode(row[0, 22:-1].tolist())
+    with torch.no_grad():
+        logits = theirs(input_ids=row, token_type_ids=(torch.arange(row.shape[1]) > 21).long()[None]).logits
+    for path in (folder, tmp_path / "ours"):
+        model = regard.load(path)
+        assert isinstance(model, Classifier)
+        found = model((first, second)).probabilities
+        assert list(found.values()) == pytest.approx(logits.softmax(-1)[0].tolist(), rel=1e-4)
+        assert load_classifier(path, "pair")((first, second)).probabilities == found
+        assert load_classifier(path, "classify")(TEXT) == model(TEXT)
+        with pytest.raises(UsageError, match="give two texts"):
+            model([TEXT, (first, second)])
+
+
+def test_m154_their_folders_are_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the columns of the file a head for sequences judges texts or pairs."""
+    folder = save(make("one-label"), tmp_path / "theirs")
+    files = {
+        "texts.tsv": "sentence\tlabel\nto be\tgood\nnot to be\tbad\nto suffer\tgood\n",
+        "pairs.tsv": "sentence1\tsentence2\tlabel\nto be\tor not\tgood\nnot\tto be\tbad\n",
+        "strange.csv": "q,r,label\nto be,or not,good\nnot,to be,bad\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    model = regard.load(folder)
+    assert isinstance(model, Classifier)
+    right = [model("to be").label == "good", model("not to be").label == "bad", model("to suffer").label == "good"]
+    assert regard.evaluate(model, tmp_path / "texts.tsv")[0].value == pytest.approx(100 * sum(right) / 3)
+    right = [model(("to be", "or not")).label == "good", model(("not", "to be")).label == "bad"]
+    assert regard.evaluate(model, tmp_path / "pairs.tsv")[0].value == 50 * sum(right)
+    columns = ["--first-column", "q", "--second-column", "r"]
+    assert main(["evaluate", str(folder), str(tmp_path / "strange.csv"), *columns]) == 0
+    assert f"accuracy {50 * sum(right):.2f} (n:2)" in capsys.readouterr().out
+    numbers = regard.load(save(make("number"), tmp_path / "number"))
+    (tmp_path / "sts.tsv").write_text("first\tsecond\tscore\nto be\tor not\t1.5\nnot\tto be\t3\n", encoding="utf-8")
+    assert [one.name for one in regard.evaluate(numbers, tmp_path / "sts.tsv")] == ["Pearson", "Spearman"]  # type: ignore[arg-type]
+    (tmp_path / "tags.conll").write_text("to\tgood\nbe\tbad\n", encoding="utf-8")
+    tagger = regard.load(save(make("tokens"), tmp_path / "tokens"))
+    assert "accuracy" in {one.name for one in regard.evaluate(tagger, tmp_path / "tags.conll")}  # type: ignore[arg-type]
 
 
 def change(folder: Path, **changes: Any) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from regard.checkpoint.folder import own_tensors, write_model
 from regard.data.squad import Question
 from regard.errors import FolderError, UsageError
+from regard.metrics.spans import score_answers
 from regard.models.bert_settings import BertConfig
 from regard.tasks.answer import (
     HEAD,
@@ -26,9 +27,12 @@ from regard.tasks.answer import (
     Span,
     baselines,
     best_spans,
+    best_threshold,
+    golds_of,
     make_answerer_model,
     score,
     silence_score,
+    silenced,
     span_scores,
     target,
     windows,
@@ -275,6 +279,69 @@ def test_scores_beside_baselines() -> None:
     assert both["F1"] == pytest.approx(80)
     assert both["best F1"] == 100, "a threshold between -3 and 1"
     assert {one.name: one.value for one in baselines([*ASKED, NONE])}["F1 of silence"] == 20
+
+
+def f1_at(threshold: float, asked: list[Question], answers: list[Answer]) -> float:
+    given = {one.id: silenced(found, threshold).text for one, found in zip(asked, answers, strict=True)}
+    return score_answers(given, golds_of(asked)).f1.value
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from(["cat", "the dog", "garden"])), min_size=1, max_size=6),
+    st.lists(st.integers(-9, 9), min_size=7, max_size=7, unique=True),
+)
+def test_m160_no_threshold_is_better_than_the_chosen_one(kinds: list[tuple[bool, str]], sure: list[int]) -> None:
+    """Brute force: below all questions, above all, and between any two of them, whatever the sign of their numbers."""
+    asked = [
+        question(str(number), "Who?", CAT, *(["The dog"] if answerable else []))
+        for number, (answerable, _) in enumerate(kinds)
+    ]
+    asked.append(question("none", "Who?", CAT))
+    answers = [
+        said(one, text, no_answer=float(number))
+        for one, (_, text), number in zip(asked, [*kinds, (False, "cat")], sure, strict=False)
+    ]
+    chosen = best_threshold(asked, answers)
+    candidates = [number + 0.5 for number in range(-11, 11)]
+    best = max(f1_at(threshold, asked, answers) for threshold in candidates)
+    assert f1_at(chosen, asked, answers) == best
+    scores = {one.name: one for one in score(asked, answers, chosen)}
+    assert scores["best F1"].value == pytest.approx(best)
+    told = float(scores["best F1"].signature.split("threshold:")[1])
+    assert f1_at(told, asked, answers) == best, "the threshold that is told gives what is told"
+
+
+def test_where_nothing_beats_silence_nobody_answers() -> None:
+    asked = [ASKED[0], NONE]
+    answers = [said(ASKED[0], "garden", no_answer=-2.0), said(NONE, "dog", no_answer=-5.0)]
+    chosen = best_threshold(asked, answers)
+    assert chosen < -5
+    assert [silenced(one, chosen).text for one in answers] == ["", ""]
+    (best,) = [one for one in score(asked, answers, chosen) if one.name == "best F1"]
+    assert (best.value, best.signature) == (50, "squad:v2|n:2|threshold:-6")
+
+
+def test_one_segment_is_not_enough() -> None:
+    net = make_answerer_model(shape(segments=1), HEAD, seed=0)
+    with pytest.raises(UsageError, match="has one segment, pairs need two"):
+        Answerer(net, TOKENIZER)(QUESTION, PASSAGE)
+    with pytest.raises(UsageError, match="has one segment, pairs need two"):
+        task(ASKED, segments=1)
+
+
+def test_another_answer_is_another_example() -> None:
+    moved = [question("1", "Who sleeps?", CAT, "cat"), *ASKED[1:]]
+    assert task(ASKED).examples() == task(list(ASKED)).examples()
+    for train, held in ((moved, ASKED), (ASKED, moved), (ASKED[::-1], ASKED), (ASKED, ASKED[:3])):
+        assert both(train, held).examples() != task(ASKED).examples()
+
+
+def both(train: list[Question], held: list[Question]) -> AnswerTask:
+    return AnswerTask(
+        model=make_answerer_model(shape(), HEAD, seed=0), tokenizer=TOKENIZER, questions=(train, held),
+        config=LabelConfig(max_tokens=40),
+    )  # fmt: skip
 
 
 def task(asked: list[Question], spans: SpanConfig | None = None, **changes: object) -> AnswerTask:

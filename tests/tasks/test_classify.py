@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
-from regard.checkpoint.folder import own_tensors
+import regard
+from regard.checkpoint.folder import own_tensors, write_model
 from regard.data.labelled import label_names
-from regard.errors import UsageError
+from regard.errors import FolderError, UsageError
 from regard.models.bert import Bert, BertForSequence
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.tasks.classify import (
@@ -17,6 +19,7 @@ from regard.tasks.classify import (
     ClassifyTask,
     baseline,
     class_weights,
+    commonest_labels,
     make_classifier_model,
     score_answers,
 )
@@ -73,9 +76,10 @@ def test_rows_alone_and_together(tokenizer: Tokenizer) -> None:
 
 
 def test_m149_what_is_frozen(tokenizer: Tokenizer) -> None:
-    def learning(what: str) -> set[str]:
+    def learning(what: str, *, fresh_pooler: bool = False) -> set[str]:
         bert = Bert(shape(tokenizer))
-        freeze(bert, what)
+        assert bert.pooler is not None
+        freeze(bert, what, learning=[bert.pooler] if fresh_pooler else [])
         return {".".join(name.split(".")[:2]) for name, param in bert.named_parameters() if param.requires_grad}
 
     layers = {"encoder.0", "encoder.1", "encoder.2"}
@@ -84,6 +88,7 @@ def test_m149_what_is_frozen(tokenizer: Tokenizer) -> None:
     assert learning("embeddings") == layers | head
     assert learning("2") == {"encoder.2"} | head
     assert learning("encoder") == set()
+    assert learning("encoder", fresh_pooler=True) == head, "what is random has to learn"
     with pytest.raises(UsageError, match="--freeze 4 is more than the 3 layers"):
         freeze(Bert(shape(tokenizer)), "4")
 
@@ -102,6 +107,20 @@ def test_class_weights_make_labels_count_the_same() -> None:
     assert weights.tolist() == pytest.approx([2.0, 2 / 3])
     with pytest.raises(UsageError, match="one label each"):
         class_weights([("good",)], HeadConfig(kind="sequence", labels=("good",), answers="several"))
+
+
+def test_balanced_labels_weigh_in_the_loss(tokenizer: Tokenizer) -> None:
+    texts, gold = ["a", "b c", "d e f", "g"], [("good",), ("good",), ("good",), ("bad",)]
+    model = make_classifier_model(shape(tokenizer), ONE, seed=1).eval()
+    task = ClassifyTask(
+        task="classify", model=model, tokenizer=tokenizer, head=ONE, texts=(texts, texts), gold=(gold, gold),
+        config=LabelConfig(max_tokens=16, class_weights="balanced"),
+    )  # fmt: skip
+    found = Classifier(model, tokenizer, head=ONE)(texts)
+    surprise = [-math.log(one.probabilities[label]) for one, (label,) in zip(found, gold, strict=True)]
+    assert task.loss(range(4)).plain.item() == pytest.approx(sum(surprise) / 4, rel=1e-4)
+    weighted = (sum(surprise[:3]) * 2 / 3 + surprise[3] * 2) / 4
+    assert task.loss(range(4)).train.item() == pytest.approx(weighted, rel=1e-4)
 
 
 @pytest.mark.parametrize("answers", ["one", "several", "number"])
@@ -137,13 +156,80 @@ def test_m153_scores_beside_the_majority() -> None:
     scores = {score.name: score.value for score in score_answers([("good",), ("bad",), ("bad",)], gold, ONE)[:2]}
     assert scores["accuracy"] == pytest.approx(200 / 3)
     names = [score.name for score in score_answers(gold, gold, ONE)]
-    assert names == ["accuracy", "F1", "F1", "Matthews"]
-    common = baseline([("bad",), ("good",), ("good",)], gold, ONE)[0]
+    assert names == ["accuracy", "macro F1", "F1 of good", "Matthews"]
+    several = HeadConfig(kind="sequence", labels=("bad", "good"), answers="several")
+    assert [score.name for score in score_answers(gold, gold, several)] == ["accuracy", "macro F1", "micro F1"]
+    common, mean = baseline(commonest_labels([("bad",), ("good",), ("good",)]), gold, ONE)
     assert (common.name, common.value) == ("accuracy of the majority", pytest.approx(200 / 3))
+    assert (mean.name, mean.value) == ("macro F1 of the majority", pytest.approx(100 * (2 * 2 / 5) / 2))
     assert common.signature.startswith("always:good|")
     number = HeadConfig(kind="sequence", labels=("number",), answers="number")
     assert [score.name for score in score_answers([1.0, 2.0], [2.0, 4.0], number)] == ["Pearson", "Spearman"]
-    assert baseline([1.0], [1.0], number) == []
+    assert commonest_labels([1.0]) is None
+    assert baseline(None, [1.0], number) == []
+
+
+def test_m153_the_majority_is_that_of_training_and_not_of_the_test(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """In training good is common, in the test bad is: who always says good is right once in four times."""
+    (tmp_path / "test.tsv").write_text("text\tlabel\na\tbad\nb\tbad\nc\tbad\nd\tgood\n", encoding="utf-8")
+    texts, gold = ["a b", "c d", "e f"], [("good",), ("good",), ("bad",)]
+    model = make_classifier_model(shape(tokenizer), ONE, seed=0)
+    task = ClassifyTask(
+        task="classify", model=model, tokenizer=tokenizer, head=ONE, texts=(texts, texts), gold=(gold, gold),
+        config=LabelConfig(max_tokens=16),
+    )  # fmt: skip
+    contents = task.contents()
+    write_model(tmp_path / "m", config=contents.config, tensors=own_tensors(model), texts=contents.texts)
+    loaded = load_folder(tmp_path / "m")
+    assert isinstance(loaded, Classifier)
+    for classifier in (task.result(), loaded):
+        scores = {score.name: score.value for score in regard.evaluate(classifier, tmp_path / "test.tsv")}
+        assert scores["accuracy of the majority"] == 25
+        assert scores["macro F1 of the majority"] == pytest.approx(100 * (2 / 5) / 2)
+    old = Classifier(model, tokenizer, head=ONE)  # as from a folder that tells nothing of its training
+    scores = {score.name: score.value for score in regard.evaluate(old, tmp_path / "test.tsv")}
+    assert scores["accuracy of this file's own majority"] == 75
+    assert "accuracy of the majority" not in scores
+    wrong = {**contents.config, "commonest": ["so-so"]}
+    write_model(tmp_path / "w", config=wrong, tensors=own_tensors(model), texts=contents.texts)
+    with pytest.raises(FolderError, match="so-so"):
+        load_folder(tmp_path / "w")
+
+
+def test_other_labels_are_other_examples(tokenizer: Tokenizer) -> None:
+    texts, gold = ["a b", "c", "d e f"], [("good",), ("good",), ("bad",)]
+
+    def examples(
+        train: list[tuple[str, ...]] = gold, held: list[tuple[str, ...]] = gold, head: HeadConfig = ONE, last: str = "d"
+    ) -> str:
+        model = make_classifier_model(shape(tokenizer), head, seed=0)
+        task = ClassifyTask(
+            task="classify", model=model, tokenizer=tokenizer, head=head, texts=(texts, [*texts[:2], last]),
+            gold=(train, held), config=LabelConfig(max_tokens=16),
+        )  # fmt: skip
+        return task.examples()
+
+    other = [("good",), ("bad",), ("bad",)]
+    renamed = HeadConfig(kind="sequence", labels=("worse", "good"))
+    relabelled = [("good",), ("good",), ("worse",)]
+    assert examples() == examples()
+    found = [
+        examples(), examples(train=other), examples(held=other), examples(relabelled, relabelled, renamed),
+        examples(last="e"),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found)
+
+
+def test_one_segment_is_enough_for_texts_alone(tokenizer: Tokenizer) -> None:
+    model = make_classifier_model(shape(tokenizer, segments=1), ONE, seed=0)
+    assert Classifier(model, tokenizer, head=ONE)("a b").label in ONE.labels
+    with pytest.raises(UsageError, match="has one segment, pairs need two"):
+        Classifier(model, tokenizer, head=ONE, task="pair")(("a", "b"))
+    with pytest.raises(UsageError, match="has one segment, pairs need two"):
+        ClassifyTask(
+            task="pair", model=model, tokenizer=tokenizer, head=ONE, texts=([("a", "b")], [("a", "b")]),
+            gold=([("good",)], [("good",)]), config=LabelConfig(max_tokens=16),
+        )  # fmt: skip
 
 
 def test_a_classifier_says_what_it_cannot_read(tokenizer: Tokenizer) -> None:
@@ -169,8 +255,6 @@ def test_a_classifier_says_what_it_cannot_read(tokenizer: Tokenizer) -> None:
 
 
 def test_saved_is_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    from regard.checkpoint.folder import write_model
-
     model = make_classifier_model(shape(tokenizer), ONE, seed=3)
     for task in ("classify", "pair"):
         whole = Classifier(model, tokenizer, head=ONE, task=task, max_tokens=11)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import regard
 from regard.checkpoint.folder import own_tensors, write_model
 from regard.data.tagged import Tagged
 from regard.errors import UsageError
@@ -17,7 +18,7 @@ from regard.tasks.folders import load_embedder, load_folder, load_tagger
 from regard.tasks.labelling import as_inputs
 from regard.tasks.settings import LabelConfig
 from regard.tasks.tag import Tagger, TagTask, baseline, make_tagger_model, score_tags, split_words, windows
-from regard.text.tokenizer import Symbols
+from regard.text.tokenizer import Symbols, Tokenizer
 from regard.text.training import train_tokenizer
 
 SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
@@ -107,6 +108,67 @@ def test_m156_scores_beside_a_word_list() -> None:
     held = [Tagged(("paris", "york"), ("B-loc", "B-loc"))]
     scores = {score.name: score.value for score in baseline(train, held)}
     assert scores == {"entity F1 of a word list": pytest.approx(200 / 3), "accuracy of a word list": 50}
+
+
+def learned(sentences: list[Tagged], held: list[Tagged] | None = None) -> TagTask:
+    net = make_tagger_model(model(), HEAD, seed=1).eval()
+    both = sentences, held or sentences
+    return TagTask(model=net, tokenizer=TOKENIZER, head=HEAD, sentences=both, config=LabelConfig(max_tokens=20))
+
+
+def test_m156_the_commonest_tag_is_that_of_training_and_not_of_the_test(tmp_path: Path) -> None:
+    """No word list of the test file: that would know all of its answers."""
+    (tmp_path / "test.conll").write_text("paris\tB-loc\nyork\tB-loc\n\nis\tO\nyes\tB-loc\n", encoding="utf-8")
+    task = learned([Tagged(("paris", "is", "big"), ("B-loc", "O", "O"))])
+    contents = task.contents()
+    write_model(tmp_path / "m", config=contents.config, tensors=own_tensors(task.model), texts=contents.texts)
+    loaded = load_folder(tmp_path / "m")
+    assert isinstance(loaded, Tagger)
+    for tagger in (task.result(), loaded):
+        scores = {score.name: score.value for score in regard.evaluate(tagger, tmp_path / "test.conll")}
+        baselines = {name: value for name, value in scores.items() if " of " in name}
+        assert baselines == {"entity F1 of the commonest tag": 0, "accuracy of the commonest tag": 25}
+    old = Tagger(task.model, TOKENIZER, head=HEAD)  # as from a folder that tells nothing of its training
+    scores = {score.name: score.value for score in regard.evaluate(old, tmp_path / "test.conll")}
+    assert scores["accuracy of this file's own commonest tag"] == 75
+
+
+def test_other_tags_are_other_examples() -> None:
+    one = Tagged(("paris", "is", "big"), ("B-loc", "O", "O"))
+    other = Tagged(("paris", "is", "big"), ("B-loc", "O", "I-loc"))
+    joined = Tagged(("paris", "isbig"), ("B-loc", "O"))
+    found = [
+        learned(train, held).examples()
+        for train, held in (([one], [one]), ([other], [one]), ([one], [other]), ([one], [joined]), ([one, one], [one]))
+    ]
+    assert len(set(found)) == len(found)
+    assert learned([one]).examples() == found[0]
+
+
+def test_all_words_are_cut_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    encode = Tokenizer.encode_batch
+    monkeypatch.setattr(Tokenizer, "encode_batch", lambda self, texts: calls.append(len(texts)) or encode(self, texts))
+    task = learned([Tagged(("paris", "is", "big"), ("B-loc", "O", "O")), Tagged(("yes",), ("O",))])
+    assert calls == [4, 4], "training and validation"
+    calls.clear()
+    task.result()([["paris", "is"], [], ["newyorkisbig"]])
+    assert calls == [3]
+
+
+def test_tags_are_the_likeliest_ones() -> None:
+    tagger = Tagger(make_tagger_model(model(), HEAD, seed=5), TOKENIZER, head=HEAD)
+    for parameter in tagger.model.parameters():
+        parameter.data *= 8 if parameter.dim() > 1 else 1
+    words = ["paris", "newyorkisbig", "is", "yes"]
+    (window,) = windows(TOKENIZER, words, 29)
+    with torch.no_grad():
+        logits = tagger.model(*as_inputs([window.row], TOKENIZER.pad_id, torch.device("cpu")))[0]
+    (found,) = tagger([words])
+    for number, place in enumerate(window.places):
+        shares = [share / sum(logits[place].double().exp().tolist()) for share in logits[place].double().exp().tolist()]
+        assert found.tags[number] == HEAD.labels[shares.index(max(shares))]
+        assert found.probabilities[number] == pytest.approx(max(shares), rel=1e-5)
 
 
 def test_entities_of_an_answer() -> None:

@@ -43,6 +43,13 @@ def test_m159_the_picture_has_a_bar_over_and_under_each_token() -> None:
     assert texts[:2] == ["Who & what?", "<wrote> 🙂 · 72.0%"]
 
 
+def test_tokens_may_share_a_character() -> None:
+    tokens = [(0, 3), (4, 5), (4, 5), (4, 11), (12, 13)]
+    found = marks(marks=[Mark(start=start, end=end, begins=0.1, ends=0.1) for start, end in tokens])
+    assert [mark[:2] for mark in spans_view(found).data["marks"]] == [list(token) for token in tokens]
+    assert spans_view(found).svg().count("#d97200") == 5
+
+
 def test_silence_is_said() -> None:
     assert "(no answer)" in spans_view(marks(candidates=[Candidate(start=0, end=0, probability=0.6)])).svg()
 
@@ -54,6 +61,9 @@ def test_silence_is_said() -> None:
         {"candidates": []},
         {"marks": [Mark(start=0, end=99, begins=0, ends=0)]},
         {"marks": [Mark(start=4, end=11, begins=0, ends=0), Mark(start=0, end=3, begins=0, ends=0)]},
+        {"marks": [Mark(start=0, end=11, begins=0, ends=0), Mark(start=4, end=7, begins=0, ends=0)]},
+        {"marks": [Mark(start=3, end=2, begins=0, ends=0)]},
+        {"marks": [Mark(start=-1, end=2, begins=0, ends=0)]},
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, object]) -> None:

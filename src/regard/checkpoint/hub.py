@@ -13,7 +13,7 @@ from typing import Any
 from regard.errors import FolderError, UsageError
 
 PREFIX = "hf:"
-FILES = ("*.json", "*.safetensors", "merges.txt", "*.spm")
+FILES = ("*.json", "*.safetensors", "merges.txt", "vocab.txt", "*.spm")
 
 _NAME = re.compile(r"hf:[\w.-]+/[\w.-]+")
 

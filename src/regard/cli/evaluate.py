@@ -21,8 +21,8 @@ class Arguments:
     A translator by sacreBLEU and chrF, a classifier as GLUE, a tagger by entity F1, answers by SQuAD's exact match and
     F1; a BERT that fills gaps by the hidden words of plain text that it guesses, and any BERT on pairs with numbers by
     how well the cosines of its vectors correlate with them. Each score comes with the signature that repeats it, and
-    with what always saying the same would reach. What is not given of --beams and --length-penalty is taken from the
-    model's folder.
+    with what always saying the same would reach: the commonest label of the model's training. What is not given of
+    --beams and --length-penalty is taken from the model's folder.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
@@ -53,17 +53,19 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.cli.classify import label_columns
     from regard.tasks.answer import Answerer
     from regard.tasks.classify import Classifier
-    from regard.tasks.embed import TASKS, Embedder
+    from regard.tasks.embed import Embedder
     from regard.tasks.folders import load_folder, load_translator
     from regard.tasks.generate import Writer
     from regard.tasks.tag import Tagger
 
     model = load_folder(asked.model)
     if isinstance(model, Classifier):
+        # A folder of another tool does not say whether it is for texts or for pairs; columns of pairs do.
+        pairs = model.either and (asked.first_column or asked.second_column)
         scores = evaluate(
             model,
             asked.data,
-            columns=label_columns(asked, model.task),
+            columns=label_columns(asked, "pair" if pairs else model.task),
             separator=asked.separator,
             skip_bad_rows=asked.skip_bad_rows,
             progress=True,
@@ -79,7 +81,7 @@ def main(verb: str, arguments: list[str]) -> int:
             skip_bad_rows=asked.skip_bad_rows,
             progress=True,
         )
-    elif isinstance(model, Embedder) and TASKS[model.head.kind] in ("embed", "fill"):
+    elif isinstance(model, Embedder):
         scores = evaluate(
             model, asked.data, columns=label_columns(asked, "pair"), skip_bad_rows=asked.skip_bad_rows, progress=True
         )

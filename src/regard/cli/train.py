@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,17 +266,11 @@ def _labels(task: str, arguments: list[str]) -> int:
     from regard.tasks.settings import LabelConfig, SpanConfig
     from regard.training.answering import USUAL as USUAL_FOR_ANSWERS
     from regard.training.encoders import NOT_FOR_LABELS
-    from regard.training.recipes import labelling_recipe
     from regard.training.settings import TrainingConfig
 
     own = ENCODERS[task]
     owners: dict[type, str] = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
-    usual = {
-        **labelling_recipe(begins=True, lora=False).training,
-        "learning_rate": "5e-05, more for a narrow model",
-        "warmup_steps": "a tenth",
-        "validations": "epochs",
-    }
+    usual = {**_usual_for_labels(), "warmup_steps": "a tenth", "validations": "epochs"}
     if task == "answer":
         owners, usual = {SpanConfig: USUAL, **owners}, {**usual, **USUAL_FOR_ANSWERS}
     weightless = ("class_weights",) if task in ("tag", "answer") else ()
@@ -324,13 +318,38 @@ def _training(task: str, asked: Any) -> Callable[..., Run[Any]]:
 
 
 def _usual_for_writers() -> dict[str, Any]:
-    """What is usual of a training's settings: for a new model, and where that differs for one that goes on."""
     from regard.training.recipes import USUAL_SIZE, fine_tuning_recipe, writing_recipe
+
+    whole, adapters = (fine_tuning_recipe(lora=lora).training for lora in (False, True))
+    return _usual(writing_recipe(USUAL_SIZE).training, whole, adapters)
+
+
+def _usual_for_labels() -> dict[str, Any]:
+    from regard.training.recipes import labelling_recipe
+
+    new, whole, adapters = (
+        labelling_recipe(begins=begins, lora=lora).training
+        for begins, lora in ((False, False), (True, False), (True, True))
+    )
+    whole["learning_rate"] = f"{whole['learning_rate']} (more if it is narrow)"
+    return _usual(new, whole, adapters)
+
+
+def _usual_for_fillers() -> dict[str, Any]:
+    from regard.training.recipes import USUAL_ENCODER, filling_recipe, fine_tuning_recipe
+
+    whole = fine_tuning_recipe(lora=False).training
+    return _usual(filling_recipe(USUAL_ENCODER).training, whole, whole)
+
+
+def _usual(new: Mapping[str, Any], whole: Mapping[str, Any], adapters: Mapping[str, Any]) -> dict[str, Any]:
+    """What is usual of a training's settings: for a new model, and where that differs for one that goes on.
+
+    One that goes on learns as a `whole`, or in `adapters` beside it.
+    """
     from regard.training.settings import TrainingConfig
 
-    usual = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}
-    usual |= writing_recipe(USUAL_SIZE).training
-    whole, adapters = (fine_tuning_recipe(lora=lora).training for lora in (False, True))
+    usual = {field.name: field.default for field in dataclasses.fields(TrainingConfig)} | dict(new)
     for name in whole:
         going_on = f"with --from {whole[name]}"
         if adapters[name] != whole[name]:
@@ -345,7 +364,7 @@ def _fill(arguments: list[str]) -> int:
     from regard.cli.flags import parse
     from regard.models.bert_settings import BertConfig
     from regard.tasks.settings import FillConfig
-    from regard.training.recipes import NOT_FOR_FILLERS, USUAL_ENCODER, filling_recipe
+    from regard.training.recipes import NOT_FOR_FILLERS
     from regard.training.settings import TrainingConfig
 
     asked = parse(
@@ -354,7 +373,7 @@ def _fill(arguments: list[str]) -> int:
         program="regard train fill",
         owners={TrainingConfig: USUAL, FillConfig: USUAL, BertConfig: BY_SIZE},
         without=(*HIDDEN, *NOT_FOR_FILLERS, *NOT_FOR_ENCODERS),
-        usual=filling_recipe(USUAL_ENCODER).training,
+        usual=_usual_for_fillers(),
     )
     from regard.training.filling import train_filler
 

@@ -114,17 +114,6 @@ def row_batches(
     return _share_of_rank([batches[place] for place in generator.permutation(len(batches))], rank, world_size)
 
 
-def padding_share(lengths: Lengths, batches: Sequence[Sequence[int]]) -> float:
-    """The share of the padded size of all batches that is padding, from 0 to 1."""
-    sizes = _as_columns(lengths)
-    padded = filled = 0
-    for batch in batches:
-        rows = sizes[list(batch)]
-        padded += len(rows) * int(rows.max(axis=0).sum())
-        filled += int(rows.sum())
-    return 1.0 - filled / padded if padded else 0.0
-
-
 def split_validation(
     count: int, *, share: float = 0.05, maximum: int = 2000, seed: int = 0, kinds: Sequence[object] | None = None
 ) -> tuple[list[int], list[int]]:

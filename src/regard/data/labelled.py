@@ -559,3 +559,14 @@ def _without(
         refuse_bad_rows(refused, len(reading.examples))
     refuse_emptiness(kept, str(path), what="usable example")
     return kept
+
+
+def names_pairs(path: Path | str) -> bool:
+    """Whether the header of a table, or the first of its JSON lines, names two texts as those of pairs are called."""
+    path = Path(path)
+    readers: dict[str, Callable[[Path, Lines], Iterable[Any]]] = {".jsonl": json_rows, ".csv": comma_rows}
+    first = next(iter(readers.get(table_suffix(path) or "", tab_rows)(path, Lines.read(path, {}))), None)
+    if first is None or isinstance(first, BadRow):
+        return False
+    names = {name.strip().lower() for name in first[1]}
+    return any(names.issuperset(pair) for pair in PAIRS)

@@ -26,7 +26,8 @@ from regard.data.batches import hold_out
 from regard.data.labelled import TextColumns, read_labelled, refuse_unseen, require_one_label, require_two_labels
 from regard.data.world.opinions import opinions
 from regard.errors import UsageError, unknown
-from regard.training.labelling import CLASSIFY, LabelFiles, overlap_remark, train_labels
+from regard.tasks.settings import CLASSIFY
+from regard.training.labelling import LabelFiles, overlap_remark, train_labels
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
 from regard.views.transfer import Transfer
@@ -34,6 +35,7 @@ from regard.views.transfer import Transfer
 ALL = "all"
 HELD_OUT_SHARE = 0.1  # of the examples, where no file to validate on is given
 Metric = Literal["accuracy", "F1", "Matthews"]
+SCORES = {"accuracy": "accuracy", "F1": "macro F1", "Matthews": "Matthews"}  # what a metric is called among the scores
 Examples = list[tuple[str, str]]  # text, label
 
 
@@ -97,14 +99,15 @@ def transfer_curve(
         lab = _Lab(Path(place), folder, held, config)
         runs = [[lab.compare(_picked(train, size, seed), seed, say) for seed in range(config.seeds)] for size in sizes]
     by_side = [[[one[side] for one in row] for row in runs] for side in (0, 1)]
-    pretrained, scratch = (tuple(tuple(scores[config.metric] for scores in row) for row in side) for side in by_side)
+    metric = SCORES[config.metric]
+    pretrained, scratch = (tuple(tuple(scores[metric] for scores in row) for row in side) for side in by_side)
     return Transfer(
-        metric=config.metric,
+        metric=metric,
         sizes=tuple(sizes),
         seeds=config.seeds,
         pretrained=pretrained,
         scratch=scratch,
-        majority=runs[-1][0][0].get(f"{config.metric} of the majority"),
+        majority=runs[-1][0][0].get(f"{metric} of the majority"),
         held_out=len(held),
     )
 
@@ -128,9 +131,8 @@ class _Lab:
         config = self.config
         pretrained = self._train(sample, self.folder, seed=seed, rate=config.learning_rate)
         scratch = self._train(sample, fresh, seed=seed, rate=config.scratch_learning_rate)
-        found = (
-            f"{config.metric} {scratch[config.metric]:.2f} from scratch, {pretrained[config.metric]:.2f} pre-trained"
-        )
+        metric = SCORES[config.metric]
+        found = f"{metric} {scratch[metric]:.2f} from scratch, {pretrained[metric]:.2f} pre-trained"
         say(f"{len(sample):,} labels, seed {seed}: {found}")
         return pretrained, scratch
 
@@ -151,25 +153,19 @@ class _Lab:
         out = self.place / "run"
         run = train_labels(CLASSIFY, files, out, from_=begun, settings=settings, options=RunOptions())
         shutil.rmtree(out)
-        scores: dict[str, float] = {}
-        for score in run.scores:
-            scores.setdefault(score.name, score.value)  # of F1 the mean over labels comes first
-        return scores
+        return {score.name: score.value for score in run.scores}
 
 
 def write_fresh(folder: Path, out: Path, *, seed: int) -> None:
     """An encoder of the same shape and with the same tokens as that in `folder`, but with random weights."""
-    import torch
-
     from regard.checkpoint.folder import own_tensors, write_model
     from regard.models.bert import Bert
     from regard.tasks.embed import Embedder
     from regard.tasks.folders import load_embedder
+    from regard.tasks.labelling import fresh
 
     known = load_embedder(folder)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        bert = Bert(known.bert.config)
+    bert = fresh(lambda: Bert(known.bert.config), seed=seed)
     contents = Embedder(bert, known.tokenizer, config=known.config).contents()
     write_model(out, config=contents.config, tensors=own_tensors(bert), texts=contents.texts)
 

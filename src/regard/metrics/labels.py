@@ -56,7 +56,8 @@ def f1(
 ) -> Score:
     """F1 of one class (`binary`, of the `positive` one), the mean over classes (`macro`), or of all counts (`micro`).
 
-    The classes of the mean are those that occur in either list, as scikit-learn has it.
+    Which of the three it is stands in the score's name: three numbers called F1 would be taken for each other. The
+    classes of the mean are those that occur in either list, as scikit-learn has it.
     """
     if average not in get_args(Average):
         raise unknown("average of F1", average, get_args(Average))
@@ -65,16 +66,16 @@ def f1(
     if average == "binary":
         return _binary_f1(by_label, positive, len(gold))
     if average == "micro":
-        return Score("F1", 100 * sum(by_label.values(), Counts(0, 0, 0)).f1, signature)
+        return Score("micro F1", 100 * sum(by_label.values(), Counts(0, 0, 0)).f1, signature)
     value = math.fsum(counts.f1 for counts in by_label.values()) / max(1, len(by_label))
-    return Score("F1", 100 * value, signature)
+    return Score("macro F1", 100 * value, signature)
 
 
 def _binary_f1(by_label: dict[str, Counts], positive: str | None, count: int) -> Score:
     if positive is None:
         raise UsageError(f"F1 of one class needs to know which: give positive=…, one of {', '.join(sorted(by_label))}.")
     found = by_label.get(positive, Counts(0, 0, 0))
-    return Score("F1", 100 * found.f1, f"average:binary|positive:{positive}|n:{count}")
+    return Score(f"F1 of {positive}", 100 * found.f1, f"average:binary|positive:{positive}|n:{count}")
 
 
 def matthews(predicted: Sequence[str], gold: Sequence[str]) -> Score:
@@ -139,7 +140,7 @@ def check_same_length(predicted: Sequence[object], gold: Sequence[object]) -> No
             raise UsageError(f"{name} must be a list of answers, got one str; put it into a list.")
     if len(predicted) != len(gold):
         raise UsageError(f"{len(predicted)} predicted and {len(gold)} gold answers: each needs exactly one partner.")
-    if not gold:
+    if len(gold) == 0:  # an array cannot be asked whether it is true
         raise UsageError("there are no answers to score; give at least one with its gold answer.")
 
 

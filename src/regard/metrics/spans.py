@@ -108,7 +108,8 @@ def best_thresholds(
 
     `predicted` are the answers of a reader that always answers, `no_answer` how sure it is that there is none. A
     question whose certainty is at most the threshold keeps its answer. The search is the official one: questions are
-    let in one by one, the least certain first, beginning with all of them silent at a threshold of 0.
+    let in one by one, the least certain first, beginning with all of them silent. Officially that is a threshold of 0,
+    since certainties are probabilities there; where some are not above 0, it lies below the lowest.
     """
     _check(predicted, golds)
     missing = [name for name in golds if name not in predicted or name not in no_answer]
@@ -122,7 +123,8 @@ def _best(
     which: int, order: Sequence[str], predicted: Mapping[str, str], no_answer: Mapping[str, float], golds: Golds
 ) -> Threshold:
     current = best = float(sum(not texts for texts in golds.values()))
-    threshold = 0.0
+    lowest = no_answer[order[0]]
+    threshold = 0.0 if lowest > 0 else lowest - 1
     for name in order:
         if golds[name]:
             current += _pair(predicted[name], golds[name], v2=True)[which]
@@ -131,11 +133,6 @@ def _best(
         if current > best:
             best, threshold = current, no_answer[name]
     return Threshold(threshold, 100 * best / len(golds))
-
-
-def silenced(predicted: Mapping[str, str], no_answer: Mapping[str, float], threshold: float) -> dict[str, str]:
-    """`predicted` with the empty answer where the certainty of having none is above `threshold`."""
-    return {name: "" if no_answer.get(name, 0.0) > threshold else answer for name, answer in predicted.items()}
 
 
 def first_sentence(passage: str) -> str:

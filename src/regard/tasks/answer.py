@@ -32,7 +32,7 @@ from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace
 from regard.tasks.embed import WithEncoder
-from regard.tasks.labelling import Row, RowTask, read_rows
+from regard.tasks.labelling import Row, RowTask, fresh, read_rows, require_two_segments
 from regard.tasks.settings import LabelConfig, SpanConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -194,6 +194,7 @@ class Answerer(WithEncoder):
     """Takes questions with passages, and finds the answers in them. Does not train."""
 
     task = NAME
+    model: BertForSpans
     summary = "A question and a passage go in, the stretch of the passage that answers the question comes out."
 
     def __init__(
@@ -249,6 +250,7 @@ class Answerer(WithEncoder):
 
     def readings(self, asked: Sequence[Asked], *, stride: int) -> list[Reading]:
         """Questions with the windows in which their passages are read. A passage that comes again is cut once."""
+        require_two_segments(self.model.config)
         _refuse_emptiness(asked)
         start_id, end_id = self.tokenizer.start_id, self.tokenizer.end_id
         questions, texts = (list(dict.fromkeys(side)) for side in zip(*asked, strict=True)) if asked else ([], [])
@@ -369,7 +371,10 @@ def score(questions: Sequence[Question], answers: Sequence[Answer], threshold: f
 
 
 def best_threshold(questions: Sequence[Question], answers: Sequence[Answer]) -> float:
-    """The threshold that gives the highest F1: half-way to the next question, since sums round now so, now so."""
+    """The threshold that gives the highest F1: half-way to the next question, since sums round now so, now so.
+
+    Where nothing is better than silence, it lies below all questions.
+    """
     always, certainty = _unsilenced(questions, answers)
     _, best = best_thresholds(always, certainty, golds_of(questions))
     higher = [value for value in certainty.values() if value > best.value]
@@ -468,6 +473,9 @@ class AnswerTask(RowTask[Answerer]):
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         return Loss(loss, loss.detach(), len(indices))
 
+    def due(self, *, held: bool) -> bytes:
+        return self._targets[held].numpy().tobytes()
+
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         held = self.questions[1]
         asked = [(one.question, one.passage) for one in held]
@@ -515,7 +523,5 @@ def _sample(question: Question, answer: Answer, *, is_right: bool) -> Sample:
 
 
 def make_answerer_model(settings: BertConfig, head: HeadConfig, *, seed: int) -> BertForSpans:
-    """A fresh model with a fresh head; the same seed gives the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return BertForSpans(settings)
+    """A fresh model with a fresh head."""
+    return fresh(lambda: BertForSpans(settings), seed=seed)

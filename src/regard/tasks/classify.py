@@ -8,7 +8,7 @@ beside what always saying the same would reach. What a user holds afterwards is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -22,17 +22,15 @@ from regard.metrics.labels import accuracy, f1, majority, matthews
 from regard.metrics.numbers import pearson, spearman
 from regard.metrics.score import Score
 from regard.models.bert import BertForSequence
-from regard.models.bert_settings import HeadConfig
+from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace
 from regard.tasks.embed import Say, WithEncoder
-from regard.tasks.labelling import Row, RowTask, frame_pairs, frame_texts, read_rows
-from regard.tasks.settings import LabelConfig
-from regard.tasks.task import Loss, Sample, SampleNames, Usage
+from regard.tasks.labelling import Row, RowTask, frame_pairs, frame_texts, fresh, read_rows, require_two_segments
+from regard.tasks.settings import CLASSIFY, PAIR, LabelConfig
+from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
 
-CLASSIFY, PAIR = "classify", "pair"
-NUMBER = "number"  # what the single output of a regression is called
 SAMPLES = 8
 Gold = tuple[str, ...] | float
 Text = str | tuple[str, str]  # what is judged: a text, or two
@@ -59,6 +57,8 @@ class Classified:
 class Classifier(WithEncoder):
     """Takes texts, or pairs of them, and says what they are. Does not train."""
 
+    model: BertForSequence
+
     def __init__(
         self,
         model: BertForSequence,
@@ -67,8 +67,12 @@ class Classifier(WithEncoder):
         head: HeadConfig,
         task: str = CLASSIFY,
         max_tokens: int | None = None,
+        commonest: tuple[str, ...] | None = None,
+        either: bool = False,
     ) -> None:
+        """`commonest` are the commonest labels of training; with `either` nobody knows if it is for texts or pairs."""
         self.model, self.tokenizer, self.head, self.task = model.eval(), tokenizer, head, task
+        self.commonest, self.either = commonest, either
         self.max_tokens = min(max_tokens or model.config.context, model.config.context)
         self.summary = summary_of(task, head)
 
@@ -95,7 +99,8 @@ class Classifier(WithEncoder):
     def rows(self, texts: Sequence[Text]) -> list[Row]:
         """The ids of each text or pair."""
         pairs = [text for text in texts if isinstance(text, tuple)]
-        if self.task == PAIR:
+        if self.task == PAIR or (self.either and pairs):
+            require_two_segments(self.model.config)
             if len(pairs) < len(texts):
                 raise UsageError("this model judges pairs: give two texts at a time, as a tuple.")
             return frame_pairs(self.tokenizer, pairs, self.max_tokens)
@@ -133,6 +138,10 @@ class Classifier(WithEncoder):
         (row,) = self.rows([text])
         return self.trace_row(row, grad=grad)
 
+    def contents(self) -> FolderContents:
+        contents = super().contents()
+        return replace(contents, config={**contents.config, "either": True}) if self.either else contents
+
     def usage(self, folder: Path) -> Usage:
         given = ('"…" "…"', '("…", "…")') if self.task == PAIR else ('"…"', '"…"')
         return Usage(
@@ -159,7 +168,10 @@ def summary_of(task: str, head: HeadConfig) -> str:
 
 
 def score_answers(answers: Sequence[Gold], gold: Sequence[Gold], head: HeadConfig) -> list[Score]:
-    """The official scores; those of labels in the order in which GLUE names them."""
+    """The scores that GLUE names, among others: of labels accuracy, F1 and Matthews', of numbers both correlations.
+
+    Of F1 there is the mean over labels and, of one label out of two, also that of the second (in MRPC and QQP "1").
+    """
     if head.answers == "number":
         said, due = ([float(value) for value in side if not isinstance(value, tuple)] for side in (answers, gold))
         return [pearson(said, due), spearman(said, due)]
@@ -173,16 +185,25 @@ def score_answers(answers: Sequence[Gold], gold: Sequence[Gold], head: HeadConfi
     return [*found, matthews([labels[0] for labels in given], [labels[0] for labels in wanted])]
 
 
-def baseline(train: Sequence[Gold], gold: Sequence[Gold], head: HeadConfig) -> list[Score]:
-    """What always saying the same would reach: the commonest of the training labels. Of numbers no constant can."""
-    if head.answers == "number":
+def commonest_labels(gold: Sequence[Gold]) -> tuple[str, ...] | None:
+    """The commonest label, or set of labels; None of numbers, among which no constant correlates with anything."""
+    sets = [labels for labels in gold if isinstance(labels, tuple)]
+    return tuple(majority(sets)) if sets else None
+
+
+def baseline(commonest: tuple[str, ...] | None, gold: Sequence[Gold], head: HeadConfig) -> list[Score]:
+    """What always saying the same would reach: the commonest labels of training.
+
+    Where nobody knows these, they are those of `gold` itself, and the scores are called so. Of numbers there is none.
+    """
+    said = commonest_labels(gold) if commonest is None else commonest
+    if head.answers == "number" or said is None:
         return []
-    common = majority([labels for labels in train if isinstance(labels, tuple)])
-    said = tuple(common)
-    shown = "+".join(said) or "none"
+    whose = "this file's own majority" if commonest is None else "the majority"
     scores = score_answers([said] * len(gold), gold, head)[:2]
     return [
-        Score(f"{score.name} of the majority", score.value, f"always:{shown}|{score.signature}") for score in scores
+        Score(f"{score.name} of {whose}", score.value, f"always:{'+'.join(said) or 'none'}|{score.signature}")
+        for score in scores
     ]
 
 
@@ -208,7 +229,14 @@ class ClassifyTask(RowTask[Classifier]):
     ) -> None:
         """`texts` and `gold` are those of training and those of validation."""
         self.name, self.head, self.texts, self.gold = task, head, texts, gold
-        self.product = Classifier(model, tokenizer, head=head, task=task, max_tokens=config.max_tokens)
+        self.product = Classifier(
+            model,
+            tokenizer,
+            head=head,
+            task=task,
+            max_tokens=config.max_tokens,
+            commonest=commonest_labels(gold[0]),
+        )
         self.summary = self.product.summary
         super().__init__(
             model=model,
@@ -235,11 +263,15 @@ class ClassifyTask(RowTask[Classifier]):
         train = each.mean() if weights is None else (each * weights).mean()
         return Loss(train, each.detach().mean(), len(indices))
 
+    def due(self, *, held: bool) -> bytes:
+        return self._targets[held].numpy().tobytes()
+
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         classifier = self.result()
         found = classifier(list(self.texts[1]))
         answers = [gold_of(one) for one in found]
-        scores = score_answers(answers, self.gold[1], self.head) + baseline(self.gold[0], self.gold[1], self.head)
+        scores = score_answers(answers, self.gold[1], self.head)
+        scores += baseline(classifier.commonest, self.gold[1], self.head)
         # Mistakes teach more than successes: they come first.
         order = sorted(range(len(found)), key=lambda n: (answers[n] == self.gold[1][n], n))[:SAMPLES]
         return scores, [Sample(_shown(self.texts[1][n]), _written(self.gold[1][n]), str(found[n])) for n in order]
@@ -281,8 +313,6 @@ def _written(gold: Gold) -> str:
     return ", ".join(gold) if isinstance(gold, tuple) else f"{gold:g}"
 
 
-def make_classifier_model(bert_settings: Any, head: HeadConfig, *, seed: int) -> BertForSequence:
-    """A fresh model with a fresh head; the same seed gives the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return BertForSequence(bert_settings, len(head.labels))
+def make_classifier_model(settings: BertConfig, head: HeadConfig, *, seed: int) -> BertForSequence:
+    """A fresh model with a fresh head."""
+    return fresh(lambda: BertForSequence(settings, len(head.labels)), seed=seed)

@@ -224,6 +224,7 @@ class WithEncoder:
     tokenizer: Tokenizer
     head: HeadConfig
     max_tokens: int
+    commonest: tuple[str, ...] | None = None  # labels that are commonest in training, if they are known
 
     @property
     def embedder(self) -> Embedder:
@@ -253,4 +254,6 @@ class WithEncoder:
             "max_tokens": self.max_tokens,
             "symbols": to_dict(self.tokenizer.symbols),
         }
+        if self.commonest is not None:
+            config["commonest"] = list(self.commonest)
         return FolderContents(config=config, texts={TOKENIZER: self.tokenizer.to_json()})

@@ -39,6 +39,7 @@ from regard.nn.positions import sinusoids
 from regard.nn.taps import Trace, capture
 from regard.tasks.embed import Embedder
 from regard.tasks.gaps import Gaps, HeldOut, Read, read_rows, sentence_logits, word_head, word_loss
+from regard.tasks.labelling import as_inputs, frame_pairs, fresh, require_two_segments
 from regard.tasks.settings import EmbedConfig, FillConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -312,14 +313,9 @@ class Filler(Embedder):
         """How likely the second text follows the first, from 0 to 1."""
         if self.model.follows is None:
             raise UsageError("this model never learned which text follows another: it was trained on words alone.")
-        a, b = self.tokenizer.encode_batch([first, second])
-        while len(a) + len(b) > self.bert.config.context - 3:  # the longer side is cut first
-            (a if len(a) > len(b) else b).pop()
-        end = self.tokenizer.end_id
-        row = [self.tokenizer.start_id, *a, end, *b, end]
-        device = self._device
-        segments = torch.tensor([[0] * (len(a) + 2) + [1] * (len(b) + 1)], device=device)
-        hidden = self.bert(torch.tensor([row], device=device), None, segments)
+        require_two_segments(self.bert.config)
+        rows = frame_pairs(self.tokenizer, [(first, second)], self.bert.config.context)
+        hidden = self.bert(*as_inputs(rows, self.tokenizer.pad_id, self._device))
         return float(self.model.follows(self.bert.pool(hidden)).softmax(dim=-1)[0, 0])
 
     def trace(self, text: str, *, grad: bool = False) -> Trace:
@@ -352,9 +348,7 @@ def fresh_bert(
     position would have to find its neighbours for itself.
     """
     config = from_dict(BertConfig, {**settings, "vocab_size": tokenizer.vocab_size})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = BertForPretraining(config, follows=next_sentence)
+    model = fresh(lambda: BertForPretraining(config, follows=next_sentence), seed=seed)
     with torch.no_grad():
         if config.width % 2 == 0:
             model.bert.embedding.positions.weight.copy_(WAVE * sinusoids(config.context, config.width))

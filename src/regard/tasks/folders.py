@@ -56,13 +56,13 @@ from regard.models.transformer_settings import TransformerConfig
 from regard.nn.lora import add_adapters, merge
 from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
-from regard.tasks import answer, classify, embed, generate, tag, translate
+from regard.tasks import answer, embed, generate, tag, translate
 from regard.tasks.answer import Answerer
 from regard.tasks.classify import Classifier
 from regard.tasks.embed import Embedder, WithEncoder
 from regard.tasks.fill import Filler
 from regard.tasks.generate import Writer
-from regard.tasks.settings import EmbedConfig, SpanConfig
+from regard.tasks.settings import CLASSIFY, PAIR, EmbedConfig, SpanConfig
 from regard.tasks.tag import Tagger
 from regard.tasks.translate import (
     SOURCE_TOKENIZER,
@@ -76,7 +76,7 @@ from regard.text.tokenizer import Symbols, Tokenizer
 
 LORA = "lora"  # what config.json calls the settings of an adapter
 FOREIGN = ("marian", "bert", *FORMATS)
-OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()), classify.PAIR)
+OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()), PAIR)
 
 AnyModel = Translator | Writer | Embedder | Classifier | Tagger | Answerer
 
@@ -99,20 +99,44 @@ def _load_folder(path: Path) -> AnyModel:
         with usable(path / GENERATION_CONFIG):
             return writer_from_foreign(foreign_writer)
     if is_bert(config):
-        return embedder_from_foreign(read_bert(path))
+        return _with_foreign_head(embedder_from_foreign(read_bert(path)))
     task = _task_of(path, config)
     if task == translate.NAME:
         return _load_translator(path)
     if task == generate.NAME:
         return _load_writer(path)
     found = _load_embedder(path)
-    if task in (classify.CLASSIFY, classify.PAIR):
-        return _as_classifier(found, task, config.get("max_tokens"))
+    longest = config.get("max_tokens")
+    if task in (CLASSIFY, PAIR):
+        common = _commonest(path, config, found.head)
+        return _as_classifier(found, task, longest, commonest=common, either=bool(config.get("either")))
     if task == answer.NAME:
         with usable(path / CONFIG):
             reading = from_dict(SpanConfig, config.get("answering", {}))
-        return _as_answerer(found, config.get("max_tokens"), reading)
-    return _as_tagger(found, config.get("max_tokens")) if task == tag.NAME else found
+        return _as_answerer(found, longest, reading)
+    if task == tag.NAME:
+        return _as_tagger(found, longest, commonest=_commonest(path, config, found.head))
+    return found
+
+
+def _commonest(path: Path, config: Mapping[str, Any], head: HeadConfig) -> tuple[str, ...] | None:
+    """The commonest labels of training; None in folders that do not tell them."""
+    found = config.get("commonest")
+    if found is None:
+        return None
+    if not isinstance(found, list) or not all(label in head.labels for label in found):
+        raise FolderError(f"{path / CONFIG} has the commonest labels {found!r}; those of its head are {head.labels}.")
+    return tuple(found)
+
+
+def _with_foreign_head(found: Embedder) -> AnyModel:
+    """What a BERT of another tool answers with its head. One for sequences does not say if it reads texts or pairs."""
+    longest = found.config.max_tokens
+    if found.head.kind == "sequence":
+        return _as_classifier(found, CLASSIFY, longest, either=True)
+    if found.head.kind == "tokens":
+        return _as_tagger(found, longest)
+    return _as_answerer(found, longest, SpanConfig()) if found.head.kind == "spans" else found
 
 
 def load_translator(path: Path, precision: Precision = "fp32") -> Translator:
@@ -170,8 +194,8 @@ def load_classifier(path: Path, task: str) -> Classifier:
     What another tool fine-tuned for sequences does not say which of the two it is for, and is taken for what is asked.
     """
     found = load_folder(path)
-    if isinstance(found, Embedder) and found.head.kind == "sequence":
-        return _as_classifier(found, task, found.config.max_tokens)
+    if isinstance(found, Classifier) and found.either:
+        return Classifier(found.model, found.tokenizer, head=found.head, task=task, max_tokens=found.max_tokens)
     if not isinstance(found, Classifier):
         raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train {task}`.")
     if found.task != task:
@@ -182,8 +206,6 @@ def load_classifier(path: Path, task: str) -> Classifier:
 def load_tagger(path: Path) -> Tagger:
     """A folder that must hold a tagger; one that another tool fine-tuned for tokens is one, too."""
     found = load_folder(path)
-    if isinstance(found, Embedder) and found.head.kind == "tokens":
-        return _as_tagger(found, found.config.max_tokens)
     if not isinstance(found, Tagger):
         raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train tag`.")
     return found
@@ -192,8 +214,6 @@ def load_tagger(path: Path) -> Tagger:
 def load_answerer(path: Path) -> Answerer:
     """A folder that must hold a model for answers; one that another tool fine-tuned for spans is one, too."""
     found = load_folder(path)
-    if isinstance(found, Embedder) and found.head.kind == "spans":
-        return _as_answerer(found, found.config.max_tokens, SpanConfig())
     if not isinstance(found, Answerer):
         raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train answer`.")
     return found
@@ -205,16 +225,31 @@ def _as_answerer(found: Embedder, max_tokens: int | None, config: SpanConfig) ->
     return Answerer(found.model, found.tokenizer, config=config, max_tokens=max_tokens)
 
 
-def _as_tagger(found: Embedder, max_tokens: int | None) -> Tagger:
+def _as_tagger(found: Embedder, max_tokens: int | None, *, commonest: tuple[str, ...] | None = None) -> Tagger:
     if not isinstance(found.model, BertForTokens):
         raise FolderError(f"a folder for tagging needs a head for tokens, not one of kind {found.head.kind!r}.")
-    return Tagger(found.model, found.tokenizer, head=found.head, max_tokens=max_tokens)
+    return Tagger(found.model, found.tokenizer, head=found.head, max_tokens=max_tokens, commonest=commonest)
 
 
-def _as_classifier(found: Embedder, task: str, max_tokens: int | None) -> Classifier:
+def _as_classifier(
+    found: Embedder,
+    task: str,
+    max_tokens: int | None,
+    *,
+    commonest: tuple[str, ...] | None = None,
+    either: bool = False,
+) -> Classifier:
     if not isinstance(found.model, BertForSequence):
         raise FolderError(f"a folder for {task} needs a head for sequences, not one of kind {found.head.kind!r}.")
-    return Classifier(found.model, found.tokenizer, head=found.head, task=task, max_tokens=max_tokens)
+    return Classifier(
+        found.model,
+        found.tokenizer,
+        head=found.head,
+        task=task,
+        max_tokens=max_tokens,
+        commonest=commonest,
+        either=either,
+    )
 
 
 def _what(found: AnyModel) -> str:

@@ -7,11 +7,13 @@ first. Nothing here knows what a label is.
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +23,7 @@ from regard.data.batches import BatchPlan, row_batches
 from regard.errors import UsageError
 from regard.metrics.score import Score
 from regard.models.bert import Bert, HeadedBert
+from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import is_watched
 from regard.tasks.reading import Reader, alike, in_threads
@@ -76,6 +79,15 @@ def fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
     return room - half, half
 
 
+def require_two_segments(config: BertConfig) -> None:
+    """A model tells two texts from each other by their segments, of which it needs two."""
+    if config.segments < 2:
+        raise UsageError(
+            "this BERT has one segment, pairs need two: it cannot tell a second text from the first. Take a BERT that "
+            "was trained with pairs (type_vocab_size 2)."
+        )
+
+
 def as_inputs(rows: Sequence[Row], pad_id: int, device: torch.device) -> Inputs:
     """Rows padded to the longest."""
     longest = max(len(row.ids) for row in rows)
@@ -110,13 +122,28 @@ def read_rows(model: HeadedBert, rows: Sequence[Row], pad_id: int) -> list[Tenso
 # --- What learns -------------------------------------------------------------------------------------------
 
 
-def freeze(bert: Bert, what: str) -> None:
-    """Let a part of an encoder stay as it is; the head always learns."""
-    if what == "nothing":
-        return
+M = TypeVar("M", bound=nn.Module)
+
+
+def fresh(build: Callable[[], M], *, seed: int) -> M:
+    """What `build` makes, with fresh weights; the same seed gives the same ones, and disturbs no other numbers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
+
+
+def freeze(bert: Bert, what: str, *, learning: Sequence[nn.Module] = ()) -> None:
+    """Let a part of an encoder stay as it is, but for parts of it that are `learning` in any case; so does the head."""
     if what == "encoder":
         bert.requires_grad_(False)
-        return
+    elif what != "nothing":
+        _freeze_below(bert, what)
+    for part in learning:
+        part.requires_grad_(True)
+
+
+def _freeze_below(bert: Bert, what: str) -> None:
+    """The embeddings, and so many layers as `what` says if it is a number."""
     layers = int(what) if what.isdecimal() else 0
     if layers > len(bert.encoder):
         raise UsageError(f"--freeze {layers} is more than the {len(bert.encoder)} layers that this model has.")
@@ -141,6 +168,8 @@ def layer_rates(bert: Bert, decay: float) -> dict[Tensor, float]:
 
 class Product(Protocol):
     """What a user holds when the training is over."""
+
+    head: HeadConfig
 
     def contents(self) -> FolderContents: ...
 
@@ -176,6 +205,10 @@ class RowTask(ABC, Generic[P]):
     @abstractmethod
     def outcome(self, outputs: Tensor, indices: Sequence[int], *, held: bool) -> Loss:
         """The loss of outputs for the training (or the held-out) rows at `indices`."""
+
+    @abstractmethod
+    def due(self, *, held: bool) -> bytes:
+        """What the model has to answer to the training (or the held-out) rows, for their checksum."""
 
     @abstractmethod
     def evaluate(self) -> tuple[list[Score], list[Sample]]: ...
@@ -214,10 +247,16 @@ class RowTask(ABC, Generic[P]):
         return sum(loss.plain.item() * loss.tokens for loss in losses) / sum(loss.tokens for loss in losses)
 
     def examples(self) -> str:
-        digest = hashlib.sha256()
-        for row in self.train:
-            digest.update(b"".join(id_.to_bytes(4, "little") for id_ in row.ids) + b"\n")
-        return f"{len(self.train):,} rows, checksum {digest.hexdigest()[:12]}"
+        train = f"{len(self.train):,} rows, checksum {self._checksum(self.train, held=False)}"
+        return f"{train}; {len(self.validation):,} held out, checksum {self._checksum(self.validation, held=True)}"
+
+    def _checksum(self, rows: Sequence[Row], *, held: bool) -> str:
+        """Of all that is read and all that is due, and of what the numbers of labels mean."""
+        digest = hashlib.sha256(json.dumps(to_dict(self.product.head)).encode())
+        for row in rows:
+            digest.update(np.asarray([len(row.ids), row.first, *row.ids], dtype="<i4").tobytes())
+        digest.update(self.due(held=held))
+        return digest.hexdigest()[:12]
 
     def describe(self) -> str:
         shape: Any = self.model.config

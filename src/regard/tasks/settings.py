@@ -8,6 +8,9 @@ from typing import Literal
 
 from regard.errors import UsageError, unknown
 
+CLASSIFY, PAIR = "classify", "pair"  # the tasks of a head for sequences
+NUMBER = "number"  # what the single output of a regression is called
+
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateConfig:

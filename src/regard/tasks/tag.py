@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -30,7 +31,7 @@ from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace
 from regard.tasks.embed import WithEncoder
-from regard.tasks.labelling import Row, RowTask, read_rows
+from regard.tasks.labelling import Row, RowTask, fresh, read_rows
 from regard.tasks.settings import LabelConfig
 from regard.tasks.task import Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -74,12 +75,20 @@ def split_words(text: str) -> list[str]:
 
 def windows(tokenizer: Tokenizer, words: Sequence[str], longest: int) -> list[Window]:
     """A sentence in windows of at most `longest` ids. Each begins half a window after the one before."""
+    return all_windows(tokenizer, [words], longest)[0]
+
+
+def all_windows(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], longest: int) -> list[list[Window]]:
+    """The windows of each sentence. All words are cut into pieces in one call: a call costs more than a word."""
+    pieces = iter(tokenizer.encode_batch([word for words in sentences for word in words]))
+    return [_windows(tokenizer, [next(pieces) for _ in words], longest) for words in sentences]
+
+
+def _windows(tokenizer: Tokenizer, encoded: Sequence[list[int]], longest: int) -> list[Window]:
     unknown = tokenizer.unknown_id
     room = longest - 2
     # A word of which nothing is left, such as a strange space, is unknown; one that fills a window is cut.
-    pieces = [
-        (ids or [unknown if unknown is not None else tokenizer.end_id])[:room] for ids in tokenizer.encode_batch(words)
-    ]
+    pieces = [(ids or [unknown if unknown is not None else tokenizer.end_id])[:room] for ids in encoded]
     found: list[Window] = []
     begin = 0
     while True:
@@ -106,11 +115,19 @@ class Tagger(WithEncoder):
     """Takes sentences and says what each word is. Does not train."""
 
     task = NAME
+    model: BertForTokens
 
     def __init__(
-        self, model: BertForTokens, tokenizer: Tokenizer, *, head: HeadConfig, max_tokens: int | None = None
+        self,
+        model: BertForTokens,
+        tokenizer: Tokenizer,
+        *,
+        head: HeadConfig,
+        max_tokens: int | None = None,
+        commonest: tuple[str, ...] | None = None,
     ) -> None:
-        self.model, self.tokenizer, self.head = model.eval(), tokenizer, head
+        """`commonest` is the commonest tag of training, if it is known."""
+        self.model, self.tokenizer, self.head, self.commonest = model.eval(), tokenizer, head, commonest
         self.max_tokens = min(max_tokens or model.config.context, model.config.context)
         self.summary = f"A sentence goes in, each of its words gets one of these tags: {some(head.labels)}."
 
@@ -125,7 +142,7 @@ class Tagger(WithEncoder):
         if isinstance(sentences, str):
             return self([sentences])[0]
         listed = [split_words(one) if isinstance(one, str) else list(one) for one in sentences]
-        cut = [windows(self.tokenizer, words, self.max_tokens) for words in listed]
+        cut = all_windows(self.tokenizer, listed, self.max_tokens)
         outputs = iter(read_rows(self.model, [window.row for one in cut for window in one], self.tokenizer.pad_id))
         return [
             self._joined(words, [(window, next(outputs)) for window in one])
@@ -134,23 +151,20 @@ class Tagger(WithEncoder):
 
     def _joined(self, words: Sequence[str], parts: Sequence[tuple[Window, Tensor]]) -> TaggedWords:
         """The tags of a sentence: of each word from the window in which it stands furthest from an edge."""
-        best: list[tuple[int, Tensor] | None] = [None] * len(words)
+        if not words:
+            return TaggedWords((), (), ())
+        best = [(-1, parts[0][1][0])] * len(words)
         for window, output in parts:
             last = len(window.places) - 1
             for number, place in enumerate(window.places):
                 # The edges of the sentence itself are no edges: there is nothing beyond them.
                 left = number if window.first else len(words)
                 right = last - number if window.first + last < len(words) - 1 else len(words)
-                before = best[window.first + number]
-                if before is None or min(left, right) > before[0]:
+                if min(left, right) > best[window.first + number][0]:
                     best[window.first + number] = (min(left, right), output[place])
-        shares = [found[1].softmax(dim=-1) for found in best if found is not None]
-        chosen = [int(share.argmax()) for share in shares]
-        return TaggedWords(
-            tuple(words),
-            tuple(self.head.labels[which] for which in chosen),
-            tuple(share[which].item() for share, which in zip(shares, chosen, strict=True)),
-        )
+        chances, chosen = torch.stack([row for _, row in best]).softmax(dim=-1).max(dim=-1)
+        tags = tuple(self.head.labels[which] for which in chosen.tolist())
+        return TaggedWords(tuple(words), tags, tuple(chances.tolist()))
 
     def trace(self, text: str, *, grad: bool = False) -> Trace:
         """All attention over a text; of a long one, over its beginning."""
@@ -187,6 +201,22 @@ def baseline(train: Sequence[Tagged], held: Sequence[Tagged]) -> list[Score]:
     return [Score(f"{score.name} of a word list", score.value, f"commonest tag|{score.signature}") for score in scores]
 
 
+def commonest_baseline(commonest: tuple[str, ...] | None, held: Sequence[Tagged]) -> list[Score]:
+    """What one tag for all words would reach: the commonest of training.
+
+    A folder does not keep the word list of its training. Where it has not kept the tag either, that of `held` is taken,
+    and the scores are called so.
+    """
+    said = commonest[0] if commonest else commonest_tag(held)
+    whose = "the commonest tag" if commonest else "this file's own commonest tag"
+    scores = score_tags([[said] * len(one.words) for one in held], [one.tags for one in held])
+    return [Score(f"{score.name} of {whose}", score.value, f"always:{said}|{score.signature}") for score in scores]
+
+
+def commonest_tag(sentences: Sequence[Tagged]) -> str:
+    return commonest_tags([(one.words, one.tags) for one in sentences])[""]
+
+
 # --- Training ----------------------------------------------------------------------------------------------
 
 
@@ -209,7 +239,8 @@ class TagTask(RowTask[Tagger]):
     ) -> None:
         """`sentences` are those of training and those of validation."""
         self.head, self.sentences = head, sentences
-        self.product = Tagger(model, tokenizer, head=head, max_tokens=config.max_tokens)
+        common = (commonest_tag(sentences[0]),)
+        self.product = Tagger(model, tokenizer, head=head, max_tokens=config.max_tokens, commonest=common)
         self.summary = self.product.summary
         self._cut = tuple(self._windows(side) for side in sentences)
         super().__init__(
@@ -225,9 +256,10 @@ class TagTask(RowTask[Tagger]):
     def _windows(self, sentences: Sequence[Tagged]) -> list[tuple[Window, list[int]]]:
         """Every window with the numbers of its words' tags."""
         numbers = {tag: number for number, tag in enumerate(self.head.labels)}
+        cut = all_windows(self.product.tokenizer, [one.words for one in sentences], self.product.max_tokens)
         found = []
-        for one in sentences:
-            for window in windows(self.product.tokenizer, one.words, self.product.max_tokens):
+        for one, parts in zip(sentences, cut, strict=True):
+            for window in parts:
                 tags = one.tags[window.first : window.first + len(window.places)]
                 found.append((window, [numbers[tag] for tag in tags]))
         return found
@@ -239,6 +271,11 @@ class TagTask(RowTask[Tagger]):
         targets = torch.tensor([tag for _, tags in chosen for tag in tags], device=outputs.device)
         loss = F.cross_entropy(outputs[rows.to(outputs.device), places.to(outputs.device)], targets)
         return Loss(loss, loss.detach(), len(targets))
+
+    def due(self, *, held: bool) -> bytes:
+        # Where words begin counts, too: it is what the tags are for.
+        numbers = [n for window, tags in self._cut[held] for n in (len(tags), *window.places, *tags)]
+        return np.asarray(numbers, dtype="<i4").tobytes()
 
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
         held = self.sentences[1]
@@ -255,7 +292,5 @@ class TagTask(RowTask[Tagger]):
 
 
 def make_tagger_model(settings: BertConfig, head: HeadConfig, *, seed: int) -> BertForTokens:
-    """A fresh model with a fresh head; the same seed gives the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return BertForTokens(settings, len(head.labels))
+    """A fresh model with a fresh head."""
+    return fresh(lambda: BertForTokens(settings, len(head.labels)), seed=seed)

@@ -41,7 +41,7 @@ class Beginning:
     folder: Path
     checksum: str  # of the weights that were in it
     lora: LoRAConfig | None
-    fresh: nn.Module | None = None  # a part of the model that the folder does not have, such as a task's head
+    fresh: Sequence[nn.Module] = ()  # parts of the model that the folder does not have, such as a task's head
 
     @classmethod
     def of(
@@ -52,11 +52,11 @@ class Beginning:
         *,
         lora: LoRAConfig | None,
         seed: int,
-        fresh: nn.Module | None = None,
+        fresh: Sequence[nn.Module] = (),
     ) -> Beginning:
         """Begin with `model`, which was read from `folder`; with `lora` it gets adapters, and only these learn.
 
-        A part of it that is `fresh` learns in any case.
+        Parts of it that are `fresh` learn in any case.
         """
         if lora is not None and is_adapter_folder(folder):
             raise UsageError(
@@ -66,8 +66,8 @@ class Beginning:
         beginning = cls(name, folder, weights_checksum(own_tensors(model)), lora, fresh)
         if lora is not None:
             add_adapters(model, lora, seed=seed)
-            if fresh is not None:
-                fresh.requires_grad_(True)
+            for part in fresh:
+                part.requires_grad_(True)
         return beginning
 
     def settings(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Beginning:
         """
         if self.lora is None:
             return whole(model)
-        if self.fresh is not None:
+        if self.fresh:
             merge(model)
             return whole(model)
         reference = BaseReference.seen_from(out, name=self.name, base=self.folder, checksum=self.checksum)

@@ -26,6 +26,8 @@ from regard.training.recipes import labelling_recipe
 from regard.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from regard.models.bert import BertForSequence, BertForSpans, BertForTokens
     from regard.training.beginning import Beginning
 
@@ -35,7 +37,11 @@ Headed = TypeVar("Headed", bound="BertForSequence | BertForTokens | BertForSpans
 SIZES = tuple(PRESETS)
 USUAL_SIZE = "tiny"
 SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
-NOT_FOR_LABELS = ("label_smoothing", "batch_tokens")  # batches are counted in examples
+# Settings of other trainings, and what to do instead.
+NOT_FOR_LABELS = {
+    "label_smoothing": "labels are learned by plain cross-entropy. Leave it out",
+    "batch_tokens": "batches are counted in examples. Give batch_rows",
+}
 USUAL_EPOCHS = 3  # of weights that know something already, and of many examples
 FEWEST_STEPS = 300  # that a new model needs before it has learned anything from few examples
 MOST_EPOCHS = 40  # beyond which it only learns them by heart
@@ -69,6 +75,9 @@ class Request:
         if size is not None and size not in SIZES:
             raise unknown("size", size, SIZES)
         parts = sort_settings(settings, (BertConfig, TrainingConfig, LabelConfig, LoRAConfig))
+        for setting, advice in NOT_FOR_LABELS.items():
+            if parts[TrainingConfig].get(setting):
+                raise UsageError(f"{setting} is not for trainings on labels: {advice}.")
         adapters = lora_settings(parts[LoRAConfig], lora=lora, begins=from_ is not None)
         config = from_dict(LabelConfig, parts[LabelConfig])
         if from_ is None:
@@ -114,9 +123,9 @@ class Request:
         from regard.tasks.labelling import freeze
         from regard.training.beginning import Beginning
 
-        model, tokenizer = self._begun(self.folder, self.from_, head, make, seed=seed)
-        beginning = Beginning.of(self.from_, self.folder, model, lora=self.lora, seed=seed, fresh=model.head)
-        freeze(model.bert, self.config.freeze)
+        model, tokenizer, fresh = self._begun(self.folder, self.from_, head, make, seed=seed)
+        beginning = Beginning.of(self.from_, self.folder, model, lora=self.lora, seed=seed, fresh=fresh)
+        freeze(model.bert, self.config.freeze, learning=fresh)
         return Prepared(model, tokenizer, beginning, (beginning.remark(model),), {})
 
     def _new_tokenizer(self, texts: Sequence[str]) -> Tokenizer:
@@ -128,8 +137,8 @@ class Request:
 
     def _begun(
         self, folder: Path, name: str, head: HeadConfig, make: Callable[..., Headed], *, seed: int
-    ) -> tuple[Headed, Tokenizer]:
-        """The encoder of a folder under a fresh head; a pooler that it lacks and the head needs is fresh, too."""
+    ) -> tuple[Headed, Tokenizer, list[nn.Module]]:
+        """The encoder of a folder under a head, and which parts are fresh: the head, and a pooler if there was none."""
         from regard.checkpoint.folder import load_into, own_tensors
         from regard.tasks.folders import load_embedder
         from regard.training.beginning import refuse_contradictions
@@ -138,10 +147,13 @@ class Request:
         refuse_contradictions(self.model, embedder.bert.config, name=name, free=FREE)
         changes = {key: value for key, value in self.model.items() if key in FREE}
         model = make(dataclasses.replace(embedder.bert.config, **changes), head, seed=seed)
-        fresh = own_tensors(model.bert)
-        known = {key: tensor for key, tensor in own_tensors(embedder.bert).items() if key in fresh}
-        load_into(model.bert, {**fresh, **known})
-        return model, embedder.tokenizer
+        needed = own_tensors(model.bert)
+        known = {key: tensor for key, tensor in own_tensors(embedder.bert).items() if key in needed}
+        load_into(model.bert, {**needed, **known})
+        fresh: list[nn.Module] = [model.head]
+        if model.bert.pooler is not None and embedder.bert.pooler is None:
+            fresh.append(model.bert.pooler)
+        return model, embedder.tokenizer, fresh
 
 
 def held_remark(count: int, what: str) -> str:

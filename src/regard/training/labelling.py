@@ -25,6 +25,7 @@ from regard.data.labelled import (
     PairColumns,
     TextColumns,
     label_names,
+    names_pairs,
     read_labelled,
     read_labelled_pairs,
     refuse_unseen,
@@ -35,7 +36,7 @@ from regard.data.world.opinions import opinions
 from regard.errors import DataError, UsageError, some
 from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
-from regard.tasks.settings import LabelConfig
+from regard.tasks.settings import CLASSIFY, NUMBER, PAIR, LabelConfig
 from regard.training.encoders import Request, held_remark
 from regard.training.options import RunOptions
 from regard.training.translation import skipped_rows
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
     Side = tuple[Text, Gold]  # an example: what is read, and what should be answered
 
-CLASSIFY, PAIR = "classify", "pair"
-NUMBER = "number"
 SEPARATORS = (",", ";", "|", "/", " ")  # of several labels, the most usual first
 WORLD = {CLASSIFY: "the built-in world's opinions", PAIR: "the built-in world's inferences"}
 
@@ -85,6 +84,8 @@ def train_labels(
     options = options or RunOptions()
     request = Request.check(settings or {}, out, size=size, from_=from_, lora=lora, options=options)
     found = _read(task, files, request.config)
+    if request.config.class_weights != "none" and found.head.answers != "one":
+        raise UsageError("--class-weights balanced is for texts with one label each.")
     budget = request.budget(len(found.texts[0]), out, resume=options.resume)
     from regard.tasks.classify import ClassifyTask, make_classifier_model
     from regard.tasks.labelling import layer_rates
@@ -155,16 +156,27 @@ def score_file(model: Classifier, files: LabelFiles) -> tuple[list[Score], list[
     from regard.tasks.classify import baseline, gold_of, score_answers
 
     assert files.data is not None, "a file to score on"
-    numbers = model.head.answers == "number" if model.task == PAIR else None
+    task = _task_of(model, files)
+    numbers = model.head.answers == "number" if task == PAIR else None
     separator = files.separator
-    if model.head.answers == "several" and separator is None:
+    if task == CLASSIFY and model.head.answers == "several" and separator is None:
         separator = _separator(files, files.data, model.head)
-    reading = read_examples(model.task, dataclasses.replace(files, numbers=numbers, separator=separator), files.data)
+    reading = read_examples(task, dataclasses.replace(files, numbers=numbers, separator=separator), files.data)
     reading = known_only(reading, files.data, model.head, skip_bad_rows=files.skip_bad_rows)
     texts, gold = zip(*_sides(reading.examples), strict=True)
     answers = [gold_of(found) for found in model(list(texts))]
-    scores = score_answers(answers, gold, model.head) + baseline(gold, gold, model.head)
+    scores = score_answers(answers, gold, model.head) + baseline(model.commonest, gold, model.head)
     return scores, [*reading.remarks, *skipped_rows(reading.bad)]
+
+
+def _task_of(model: Classifier, files: LabelFiles) -> str:
+    """What a model is for; where it does not say whether texts or pairs, the columns of the file do."""
+    if not model.either or files.data is None:
+        return model.task
+    if "text" in files.columns:
+        return CLASSIFY
+    asked = model.head.answers == "number" or {"first", "second"} & files.columns.keys()
+    return PAIR if asked or names_pairs(files.data) else CLASSIFY
 
 
 def _separator(files: LabelFiles, path: Path, head: HeadConfig) -> str:

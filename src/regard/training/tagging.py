@@ -115,13 +115,14 @@ def _windows_remark(rows: Sequence[object], sentences: Sequence[object], config:
 
 def score_tag_file(model: Tagger, files: TagFiles) -> tuple[list[Score], list[str]]:
     """The scores of a tagger on a file, and what there is to say about the file."""
-    from regard.tasks.tag import baseline, score_tags
+    from regard.tasks.tag import commonest_baseline, score_tags
 
     assert files.data is not None, "a file to score on"
     reading = _known_only(files.read(files.data), files.data, model.head, skip_bad_rows=files.skip_bad_rows)
     held = reading.examples
     found = model([one.words for one in held])
-    scores = score_tags([one.tags for one in found], [one.tags for one in held]) + baseline(held, held)
+    scores = score_tags([one.tags for one in found], [one.tags for one in held])
+    scores += commonest_baseline(model.commonest, held)
     return scores, [*reading.remarks, *skipped_rows(reading.bad)]
 
 

@@ -48,8 +48,10 @@ class SpanMarks:
     def __post_init__(self) -> None:
         if not self.marks or not self.candidates:
             raise UsageError("a view of answers needs at least one token and one candidate.")
-        places = [place for mark in self.marks for place in (mark.start, mark.end)]
-        if places[0] < 0 or places[-1] > len(self.passage) or any(one > other for one, other in pairwise(places)):
+        # Tokens may share a character, as where "½" is read as "1⁄2".
+        edges = [(0, 0), *((mark.start, mark.end) for mark in self.marks), (len(self.passage),) * 2]
+        ordered = all(one[0] <= other[0] and one[1] <= other[1] for one, other in pairwise(edges))
+        if not ordered or any(start > end for start, end in edges):
             raise UsageError("the marks of a view of answers must follow each other inside the passage.")
 
 
