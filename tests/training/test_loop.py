@@ -16,6 +16,8 @@ from regard.checkpoint.training_state import last_good_checkpoint
 from regard.data.batches import BatchPlan
 from regard.errors import DivergenceError, UsageError
 from regard.metrics.translation import Score
+from regard.models.bert import BertForSequence
+from regard.models.bert_settings import BertConfig
 from regard.nn.dropout import dropout
 from regard.tasks.task import FolderContents, Loss, Sample
 from regard.training.loop import InterruptedRunError, Trainer
@@ -372,3 +374,34 @@ def test_gradients_may_be_changed_in_place() -> None:
     values = [gradient.unique().tolist() for gradient in found if gradient is not None]
     assert values == [[2], [2], [0], [2]]
     assert far.item() == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_rows_of_a_table_are_cleared_before_the_next_step(count: int) -> None:
+    """The gradients of an encoder, step after step, as autograd gives them for the whole table."""
+
+    class Labels(Line):
+        def __init__(self) -> None:
+            super().__init__()
+            config = BertConfig(
+                vocab_size=50, layers=2, width=8, hidden=12, heads=2, head_width=4, context=9, dropout=0.0
+            )
+            torch.manual_seed(0)
+            self.model = BertForSequence(config, 2)  # type: ignore[assignment]
+
+        def loss(self, indices: Sequence[int]) -> Loss:
+            ids = torch.stack([torch.tensor([1, index, (7 * index) % 50]) for index in indices])
+            each = self.model(ids).square().mean()
+            return Loss(each, each.detach(), len(indices))
+
+    line, plain = Labels(), Labels()
+    plain.model.load_state_dict(line.model.state_dict())
+    replicas = Replicas(line, count)  # type: ignore[arg-type]
+    for rows in ([3, 4, 5, 6], [10, 11, 12], [3, 40]):
+        line.model.train(), plain.model.train()
+        replicas.backward(rows, seed=0)
+        expected = torch.autograd.grad(plain.loss(rows).train, list(plain.model.parameters()))
+        for param, due in zip(line.model.parameters(), expected, strict=True):
+            assert param.grad is not None and not param.grad.is_sparse
+            torch.testing.assert_close(param.grad, due, atol=1e-6, rtol=1e-5)
+    replicas.close()

@@ -88,6 +88,7 @@ class Embedding(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(config.vocab_size, config.width))
+        self.sparse = False  # whether a gradient names the rows that it has, as in nn.Embedding
         self.segments = nn.Embedding(config.segments, config.width)
         self.positions = Learned(config.width, length=config.context)
         self.norm = LayerNorm(config.width, epsilon=config.norm_epsilon)
@@ -96,7 +97,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
         segment = self.segments.weight[0] if segments is None else self.segments(segments)
-        x = self.positions(F.embedding(ids, self.weight) + segment)
+        x = self.positions(F.embedding(ids, self.weight, sparse=self.sparse and self.training) + segment)
         out: Tensor = self.tap(self.dropout(self.norm(x)))
         return out
 

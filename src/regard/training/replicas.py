@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.models.bert import HeadedBert
 from regard.nn.dropout import drawing_from
 from regard.nn.threads import one_thread
 from regard.tasks.task import Task
@@ -49,6 +50,9 @@ class Replicas:
         self.task = task
         self.count = max(1, min(count, MOST))
         self._params: list[nn.Parameter] = [param for param in task.model.parameters() if param.requires_grad]
+        self._tables: dict[nn.Parameter, _Table] = {}
+        if isinstance(task.model, HeadedBert):
+            task.model.bert.embedding.sparse = True
         self._pool: ThreadPoolExecutor | None = None
 
     def backward(self, rows: Sequence[int], seed: int) -> Step:
@@ -87,15 +91,19 @@ class Replicas:
     def _add(self, shares: Sequence[tuple[Tensor | None, ...]], weights: Sequence[float]) -> None:
         """The gradients of all shares together, each by its weight; of a single share they are what they are."""
         if len(shares) == 1:
-            for param, gradient in zip(self._params, unshared(shares[0]), strict=True):
-                param.grad = gradient
-            return
+            shares = [tuple(unshared(shares[0]))]
         for param, *gradients in zip(self._params, *shares, strict=True):
-            total: Tensor | None = None
-            for gradient, weight in zip(gradients, weights, strict=True):
-                if gradient is not None:
-                    total = gradient * weight if total is None else total.add_(gradient, alpha=weight)
-            param.grad = total
+            there = [
+                (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True) if gradient is not None
+            ]
+            if there and there[0][0].is_sparse:
+                param.grad = self._tables.setdefault(param, _Table(param)).filled(there)
+            elif len(shares) == 1:
+                param.grad = gradients[0]
+            else:
+                param.grad = None
+                for gradient, weight in there:
+                    param.grad = gradient * weight if param.grad is None else param.grad.add_(gradient, alpha=weight)
 
     def _shares(self, rows: Sequence[int]) -> list[Sequence[int]]:
         """The rows dealt out like cards from short to long, so that every share is as wide as the others."""
@@ -107,8 +115,30 @@ def unshared(gradients: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
     """Gradients that may be changed in place: one that is a view, or that two parameters have in common, is copied."""
     seen = set()
     for gradient in gradients:
-        if gradient is not None and (not gradient.is_contiguous() or gradient.data_ptr() in seen):
-            gradient = gradient.clone(memory_format=torch.contiguous_format)
-        if gradient is not None:
+        if gradient is not None and not gradient.is_sparse:
+            if not gradient.is_contiguous() or gradient.data_ptr() in seen:
+                gradient = gradient.clone(memory_format=torch.contiguous_format)
             seen.add(gradient.data_ptr())
         yield gradient
+
+
+class _Table:
+    """The gradient of a large table of which a step looks up few rows: only those are written, and cleared again.
+
+    A new gradient for every step would be cleared as a whole, and be as large as all others together.
+    """
+
+    def __init__(self, param: nn.Parameter) -> None:
+        self.gradient = torch.zeros_like(param)
+        self.rows: list[Tensor] = []  # that are not zero
+
+    def filled(self, shares: Sequence[tuple[Tensor, float]]) -> Tensor:
+        """The sum of sparse gradients, each by its weight."""
+        for rows in self.rows:
+            self.gradient.index_fill_(0, rows, 0.0)
+        self.rows = []
+        for share, weight in shares:
+            rows, values = share._indices()[0], share._values()
+            self.gradient.index_add_(0, rows, values, alpha=weight)
+            self.rows.append(rows)
+        return self.gradient
