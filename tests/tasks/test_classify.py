@@ -100,6 +100,11 @@ def test_m149_lower_layers_learn_more_slowly(tokenizer: Tokenizer) -> None:
     assert rates[bert.embedding.weight] == 0.0625
     assert bert.pooler is not None and bert.pooler.weight not in rates
     assert layer_rates(bert, 1.0) == {}
+    bert.embedding.weight.data.mul_(12)  # of 0.02, which is usual
+    size = bert.embedding.weight.detach().square().mean().sqrt().item()
+    assert layer_rates(bert, 1.0)[bert.embedding.weight] == pytest.approx(size / 0.06)
+    assert layer_rates(bert, 0.5)[bert.embedding.weight] == pytest.approx(size / 0.06 * rates[bert.embedding.weight])
+    assert layer_rates(bert, 0.5)[bert.embedding.norm.scale] == rates[bert.embedding.norm.scale]
 
 
 def test_class_weights_make_labels_count_the_same() -> None:

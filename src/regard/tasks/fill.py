@@ -32,8 +32,9 @@ from regard.data.sentence_pairs import ALONE, Rows, plan_rows
 from regard.errors import UsageError
 from regard.metrics.guessing import COUNTED, Guesser
 from regard.metrics.score import Score
-from regard.models.bert import BertForPretraining
+from regard.models.bert import DEVIATION, BertForPretraining
 from regard.models.bert_settings import BertConfig, HeadConfig
+from regard.nn.neighbours import neighbour_vectors
 from regard.nn.packed import count_weights
 from regard.nn.positions import sinusoids
 from regard.nn.taps import Trace, capture
@@ -48,6 +49,7 @@ NAME = "fill"
 SCORED = 1 << 15  # held-out tokens that the loss along the way is measured on
 SAMPLES = 6  # held-out sentences for the report
 WAVE = 0.3  # of fresh positions: as large as what pieces grow to within some dozens of steps
+COMPANY = 0.2  # of fresh pieces: beside larger waves they would not be seen
 SLOWLY = 0.02  # the part of the rate at which places learn
 TOP = 5  # likeliest words that are named
 NEARLY = re.compile(r"<mask>|\[\s*mask\s*\]|\{mask\}|\(mask\)|\[blank\]|_{2,}", re.IGNORECASE)  # meant for a mask
@@ -343,9 +345,9 @@ def fresh_bert(
 ) -> BertForPretraining:
     """A fresh model that fits the tokenizer; the same seed gives the same weights.
 
-    It need not learn what is known: how frequent each piece is in a text, if its `ids` are given, and what positions
-    are. They begin as waves, in which a step to the next word is the same turn everywhere; from random vectors each
-    position would have to find its neighbours for itself.
+    It need not learn what is known. Positions begin as waves, in which a step to the next word is the same turn
+    everywhere; from random vectors each would have to find its neighbours for itself. If the `ids` of a text are given,
+    it knows how frequent each piece is, and pieces that stand in like company begin with like vectors.
     """
     config = from_dict(BertConfig, {**settings, "vocab_size": tokenizer.vocab_size})
     model = fresh(lambda: BertForPretraining(config, follows=next_sentence), seed=seed)
@@ -353,9 +355,12 @@ def fresh_bert(
         if config.width % 2 == 0:
             model.bert.embedding.positions.weight.copy_(WAVE * sinusoids(config.context, config.width))
         if ids is not None:
-            counts = np.bincount(ids[:COUNTED], minlength=config.vocab_size)
-            frequencies = torch.from_numpy(np.log(counts + 1))
-            word_head(model).bias.copy_(frequencies - frequencies.mean())
+            text, head = np.asarray(ids[:COUNTED]), word_head(model)
+            frequencies = torch.from_numpy(np.log(np.bincount(text, minlength=config.vocab_size) + 1))
+            head.bias.copy_(frequencies - frequencies.mean())
+            company = neighbour_vectors(text, config.vocab_size, config.width)
+            model.bert.embedding.weight.add_(COMPANY * config.width**0.5 * company)
+            head.norm.scale.mul_(DEVIATION / COMPANY)  # the table is larger now, but nothing is known of words yet
     return model
 
 

@@ -31,6 +31,8 @@ from regard.tasks.settings import LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.tokenizer import Tokenizer
 
+USUAL_SIZE = 0.06  # of the numbers in a table of pieces: BERT's have 0.05
+
 
 class Row(NamedTuple):
     """The ids of an example, and how many of them belong to the first text."""
@@ -153,11 +155,19 @@ def _freeze_below(bert: Bert, what: str) -> None:
 
 
 def layer_rates(bert: Bert, decay: float) -> dict[Tensor, float]:
-    """The part of the rate at which each layer learns: the last one a step below the head, the embeddings the least."""
-    if decay == 1:
+    """The part of the rate at which each weight learns, where that is not the whole rate.
+
+    With a `decay` below 1 the last layer learns a step less than the head, the embeddings the least. A table of pieces
+    with larger numbers than usual learns more: a norm follows, so only their proportions matter, and steps of the usual
+    length would hardly move a piece.
+    """
+    count, tables = len(bert.encoder), bert.embedding
+    size = tables.weight.detach().square().mean().sqrt().item()
+    larger = max(1.0, size / USUAL_SIZE)
+    if decay == larger == 1:
         return {}
-    count = len(bert.encoder)
-    rates: dict[Tensor, float] = dict.fromkeys(bert.embedding.parameters(), decay ** (count + 1))
+    rates: dict[Tensor, float] = dict.fromkeys(tables.parameters(), decay ** (count + 1))
+    rates[tables.weight] *= larger
     for place, block in enumerate(bert.encoder):
         rates |= dict.fromkeys(block.parameters(), decay ** (count - place))
     return rates
