@@ -561,3 +561,13 @@ def test_any_pairs_survive_every_format(tmp_path_factory: pytest.TempPathFactory
     assert read_pairs(_jsonl(folder, pairs)).pairs == pairs
     if not any(pair.source.startswith("\ufeff") or pair.target.startswith("\ufeff") for pair in pairs):
         assert read_pairs(_aligned(folder, pairs)).pairs == pairs
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv"])
+def test_a_blank_line_above_the_header(tmp_path: Path, suffix: str) -> None:
+    cells = [["target", "source"], ["Le chat dort.", "The cat sleeps."]]
+    path = tmp_path / f"pairs.{suffix}"
+    path.write_text("\n" + "".join(("\t" if suffix == "tsv" else ",").join(row) + "\n" for row in cells), "utf-8")
+    reading = read_pairs([path], skip_bad_rows=True)
+    assert reading.pairs == [PAIRS[0]]
+    assert [bad.line for bad in reading.bad] in ([], [1])

@@ -258,20 +258,21 @@ class _Layout:
 
 def _cell_pairs(path: Path, text: Lines, columns: Columns | None, suffix: str, reading: Reading) -> Iterator[Row]:
     rows = list(tab_rows(path, text) if suffix == ".tsv" else comma_rows(path, text))
-    first = _first_cells(text, rows, suffix)
+    top = next((place for place, row in enumerate(rows) if isinstance(row, BadRow) or any(map(str.strip, row[1]))), 0)
+    first = _first_cells(text, rows, top, suffix)
     widths = (width for row in rows if not isinstance(row, BadRow) and (width := width_of(row[1])))
     layout = _Layout.find(path, first, widths, columns, suffix)
     reading.remarks += layout.remark(path, columns)
-    for row in rows[int(layout.has_header) :]:
+    for row in rows[:top] + rows[top + layout.has_header :]:
         yield row if isinstance(row, BadRow) else layout.row(path, *row)
 
 
-def _first_cells(text: Lines, rows: Sequence[Cells | BadRow], suffix: str) -> list[str]:
+def _first_cells(text: Lines, rows: Sequence[Cells | BadRow], top: int, suffix: str) -> list[str]:
     """What may be a header; also one that is not valid UTF-8, so that its columns can be named."""
-    first = rows[0]
+    first = rows[top]
     if not isinstance(first, BadRow):
         return first[1]
-    return text.lines[0].split("\t") if suffix == ".tsv" else []
+    return text.lines[top].split("\t") if suffix == ".tsv" else []
 
 
 def _places_in_header(path: Path, first: list[str], columns: Columns | None) -> tuple[int, int] | None:
