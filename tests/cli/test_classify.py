@@ -199,6 +199,16 @@ def test_stopped_and_resumed_is_the_same(regard: Run, place: Path, tmp_path: Pat
     assert [name for name in one if not one[name].equal(other[name])] == []
 
 
+def test_a_resumed_run_keeps_what_followed_from_its_budget(regard: Run, place: Path, tmp_path: Path) -> None:
+    command = ["train", "classify", place / "train.tsv", "--out", tmp_path / "run", *SHAPE, *QUICK]
+    assert regard(*command, "--steps", 6).code == 0
+    alone = regard(*command, "--resume")
+    assert alone.code == 0, alone.err
+    assert "120 steps" not in alone.err
+    longer = regard(*command, "--resume", "--steps", 25)
+    assert longer.code == 0, longer.err
+
+
 @pytest.mark.parametrize("changed", ["train.tsv", "held.tsv"])
 def test_a_resumed_run_must_have_the_same_labels(changed: str, regard: Run, place: Path, tmp_path: Path) -> None:
     rows = (place / "train.tsv").read_text(encoding="utf-8").splitlines()

@@ -84,7 +84,8 @@ class Fill:
     out: Path | None = None  # the folder to write (required)
     validation: tuple[Path, ...] = ()  # text to validate on; otherwise the end of DATA is held out
     size: str | None = None  # tiny, mini (usual), small, medium, base, large; bert-base, bert-large as published
-    from_: str | None = None  # go on from the BERT in this folder, of regard's or another tool's, or hf:owner/name
+    # go on from the BERT in this folder, of regard's or another tool's, or hf:owner/name; it must have a head for words
+    from_: str | None = None
     forgetting: Path | None = None  # with --from: other plain text on which to measure what the encoder forgets
     whole_words: bool = False  # hide all pieces of a word or none
     device: str = "auto"  # auto, cpu, cuda, mps
@@ -153,6 +154,7 @@ class Tag(Encoder):
     names.
     """
 
+    data: tyro.conf.Positional[tuple[Path, ...]] = ()  # sentences with a tag for each word
     tag_column: str | None = None  # the number of the column with the tags (usually the last); in CoNLL-U upos, xpos …
     repair_tags: bool = False  # take an entity that goes on without having begun for its beginning
 
@@ -164,6 +166,8 @@ class Answer(Encoder):
     DATA is the JSON of SQuAD v1.1 or v2, plain or .gz. Without DATA the built-in world's passages are used. Settings
     that are not given follow from --size, or from the model that --from names.
     """
+
+    data: tyro.conf.Positional[tuple[Path, ...]] = ()  # questions about passages, as JSON
 
 
 ENCODERS: dict[str, type[Encoder]] = {"classify": Classify, "pair": Pair, "tag": Tag, "answer": Answer}

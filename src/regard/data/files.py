@@ -60,6 +60,8 @@ def refuse_bad_rows(bad: Sequence[BadRow], total: int, *, what: str = "rows", ad
     if len(bad) > NUM_SHOWN:
         shown.append(f"  … and {len(bad) - NUM_SHOWN:,} more")
     title = f"{len(bad):,} of {total:,} {what} cannot be used:"
+    if len(bad) == total > 1:  # to leave out all of them is no advice
+        advice = "That is all there are: is this the right file, and are these the right columns?"
     raise DataError("\n".join([title, *shown, advice]))
 
 

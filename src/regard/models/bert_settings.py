@@ -32,9 +32,8 @@ class BertConfig:
     pooler: bool = True  # one more layer over the first token's vector, which sees the whole text
     dropout: float = 0.1  # share of each sublayer's output set to zero in training
     attention_dropout: float = 0.0  # share of attention weights set to zero in training
-    head_dropout: float | None = (
-        None  # share of what a task's head reads set to zero in training; as dropout if not set
-    )
+    # share of what a task's head reads set to zero in training; as dropout if not set
+    head_dropout: float | None = None
 
     def __post_init__(self) -> None:
         for name in _COUNTS:

@@ -177,8 +177,8 @@ def load_filler(path: Path) -> Filler:
     found = load_folder(path)
     if isinstance(found, Embedder) and not isinstance(found, Filler):
         raise UsageError(
-            f"{path} holds a BERT without a head for masked words, so it cannot fill gaps: use {_verb(found)}, or "
-            f"train one that can with `regard train fill`."
+            f"{path} holds a BERT without a head for masked words, so it cannot fill gaps, nor go on learning to: use "
+            f"{_verb(found)}, or train one that can with `regard train fill`, without --from."
         )
     if not isinstance(found, Filler):
         raise UsageError(
@@ -378,7 +378,8 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> AnyModel:
     _check_apart(path, out, "an import")
     kind = read_config(path).get("model_type")
     if kind not in FOREIGN:
-        raise FolderError(f"{path} has model_type {kind!r}; what can be imported: {', '.join(FOREIGN)}.")
+        own = "is a folder of regard's already, and needs no import; " if str(kind).startswith("regard") else ""
+        raise FolderError(f"{path} {own}has model_type {kind!r}; what can be imported: {', '.join(FOREIGN)}.")
     found = load_folder(path)
     contents = found.contents()
     texts = {**contents.texts, CARD: model_card(_card(found, out, origin=f"Read from the {kind} folder {path.name}"))}

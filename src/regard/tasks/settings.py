@@ -82,8 +82,8 @@ class LabelConfig:
     # sentence and the passage of a question go on in further windows
     max_tokens: int = 128
     pieces: int = 8000  # how many pieces the vocabulary of a new model learns at most
-    # which parts of a model that was begun with stay as they are: nothing, embeddings, all but the head, or a number:
-    # the embeddings and so many layers from below
+    # which parts of a model that was begun with stay as they are: nothing, embeddings, encoder (all but the head), or a
+    # number: the embeddings and so many layers from below
     freeze: str = "nothing"
     layer_decay: float = 1.0  # each layer learns at this part of the rate of the one above it; 1 is the same for all
     class_weights: Literal["none", "balanced"] = "none"  # balanced: rare labels count as much as common ones

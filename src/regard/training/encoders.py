@@ -21,7 +21,15 @@ from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.settings import LabelConfig
 from regard.text.tokenizer import Symbols, Tokenizer
 from regard.text.training import train_tokenizer
-from regard.training.options import Budget, RunOptions, find_folder, lora_settings, sort_settings
+from regard.training.options import (
+    BUDGET,
+    Budget,
+    RunOptions,
+    earlier_settings,
+    find_folder,
+    lora_settings,
+    sort_settings,
+)
 from regard.training.recipes import labelling_recipe
 from regard.training.settings import TrainingConfig
 
@@ -101,7 +109,11 @@ class Request:
         """So many epochs, where neither steps nor minutes were asked for; a tenth of the steps warms up."""
         an_epoch = math.ceil(examples / self.config.batch_rows)
         epochs = self.config.epochs or (USUAL_EPOCHS if self.from_ else usual_epochs(an_epoch))
-        given = {"validations": max(1, math.ceil(epochs)), **self.training}
+        # What follows from a budget stays what it was when a run began.
+        earlier = earlier_settings(out, (*BUDGET, "warmup_steps", "validations")) if resume else {}
+        if self.config.epochs is not None or any(self.training.get(name) is not None for name in BUDGET):
+            earlier = {name: value for name, value in earlier.items() if name not in BUDGET}
+        given = {"validations": max(1, math.ceil(epochs)), **earlier, **self.training}
         remark = ""
         if given.get("steps") is None and given.get("minutes") is None:
             given["steps"] = max(1, round(epochs * an_epoch))

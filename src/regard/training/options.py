@@ -67,19 +67,19 @@ class Budget:
         """Without --steps and --minutes a run goes on as it began, or takes ten minutes."""
         if training.get("steps") is not None or training.get("minutes") is not None:
             return cls(from_dict(TrainingConfig, training))
-        chosen = (_earlier_budget(out) if resume else {}) or {"minutes": DEFAULT_MINUTES}
+        chosen = (earlier_settings(out, BUDGET) if resume else {}) or {"minutes": DEFAULT_MINUTES}
         spent = f"{chosen['minutes']:g} minutes" if "minutes" in chosen else f"{chosen['steps']:,} steps"
         config = from_dict(TrainingConfig, {**training, **chosen})
         return cls(config, f"budget: {spent} (neither --steps nor --minutes was given)")
 
 
-def _earlier_budget(out: Path) -> dict[str, Any]:
-    """How long the run that is resumed was meant to be."""
+def earlier_settings(out: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Some settings of the run that is resumed, as far as it had them: such as how long it was meant to be."""
     from regard.checkpoint.training_state import last_good_checkpoint
 
     checkpoint = last_good_checkpoint(out)
     identity = checkpoint.state["identity"] if checkpoint else {}
-    return {name: identity[name] for name in BUDGET if identity.get(name) is not None}
+    return {name: identity[name] for name in names if identity.get(name) is not None}
 
 
 def sort_settings(settings: Mapping[str, Any], owners: Sequence[type]) -> dict[type, dict[str, Any]]:
