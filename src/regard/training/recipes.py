@@ -126,7 +126,7 @@ def labelling_recipe(*, begins: bool, lora: bool, width: int | None = None) -> R
     attention weights: that helps no more, and keeps the fused kernel from being used. A new model is kept as it was
     when it did best on what was held out, because it learns few examples by heart.
     """
-    usual = 5e-5 * max(1.0, WIDE / (width or WIDE)) ** 2
+    usual = min(1e-3, 5e-5 * max(1.0, WIDE / (width or WIDE)) ** 3)
     rate = (0.001 if lora else usual) if begins else 5e-4
     return Recipe(
         model=dict(dropout=0.1, attention_dropout=0.0) if begins else {},
