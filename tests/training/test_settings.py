@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from regard.checkpoint.presence import width_of
 from regard.errors import UsageError
 from regard.training.choices import choose_device
-from regard.training.recipes import paper_learning_rate, translation_recipe
+from regard.training.recipes import labelling_recipe, paper_learning_rate, translation_recipe
 from regard.training.settings import TrainingConfig
 
 
@@ -43,3 +46,23 @@ def test_the_papers_rate_follows_width_and_warm_up() -> None:
 def test_devices_that_are_none_are_refused(device: str) -> None:
     with pytest.raises(UsageError, match="auto, cpu, cuda, mps"):
         choose_device(device)
+
+
+@pytest.mark.parametrize(("width", "rate"), [(None, 5e-5), (768, 5e-5), (384, 5e-5), (256, 1.6875e-4), (128, 1e-3)])
+def test_narrow_encoders_are_fine_tuned_by_longer_steps(width: int | None, rate: float) -> None:
+    assert labelling_recipe(begins=True, lora=False, width=width).training["learning_rate"] == pytest.approx(rate)
+    assert labelling_recipe(begins=True, lora=True, width=width).training["learning_rate"] == 0.001
+    assert labelling_recipe(begins=False, lora=False, width=width).training["learning_rate"] == 5e-4
+
+
+def test_the_width_of_a_folder_is_asked_without_torch(tmp_path: Path) -> None:
+    for text, width in (
+        ('{"model": {"width": 128}}', 128),
+        ('{"hidden_size": 384}', 384),
+        ('{"model": {"width": "wide"}}', None),
+        ("[]", None),
+        ("{", None),
+    ):
+        (tmp_path / "config.json").write_text(text, encoding="utf-8")
+        assert width_of(tmp_path) == width
+    assert width_of(tmp_path / "nowhere") is None
