@@ -61,5 +61,6 @@ def test_m31_words_layers_and_neighbours(open_page: Callable[..., Any], tmp_path
     assert "static: the table alone: 50.0 % told rightly" in page.locator(".numbers").inner_text()
     assert len({(p.get_attribute("cx"), p.get_attribute("cy")) for p in points.all()}) == 1
     page.locator('[data-choice="word"] label').nth(1).click()
+    page.locator("circle.point").nth(11).wait_for(state="attached")  # the page redraws in its own time
     assert page.locator("circle.point").count() == 12
     assert "Point at a sentence" in page.locator(".told").inner_text()

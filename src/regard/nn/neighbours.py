@@ -42,9 +42,12 @@ def _counts(ids: npt.NDArray[np.integer], vocab_size: int) -> npt.NDArray[np.flo
         here = np.asarray(ids[start : start + AT_ONCE + NEAR]).astype(np.int64)
         columns = place[here]
         for far in range(1, NEAR + 1):
-            for rows, beside in ((here[:-far], columns[far:]), (here[far:], columns[:-far])):
-                counted = beside >= 0
-                found += np.bincount(rows[counted] * size + beside[counted], minlength=len(found)) / np.float32(far)
+            first = slice(0, min(AT_ONCE, len(here) - far))  # of a pair; what begins in the next stretch is its own
+            second = slice(far, far + first.stop)
+            for piece, beside in ((first, second), (second, first)):
+                rows, places = here[piece], columns[beside]
+                counted = places >= 0
+                found += np.bincount(rows[counted] * size + places[counted], minlength=len(found)) / np.float32(far)
     return found.reshape(vocab_size, size)
 
 
@@ -54,4 +57,5 @@ def _surprise(counts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-9)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log(share * (usual.sum() / usual))
-    return np.nan_to_num(np.maximum(found, 0.0), nan=0.0, posinf=0.0).astype(np.float32)
+    positive: npt.NDArray[np.float32] = np.nan_to_num(np.maximum(found, 0.0), nan=0.0, posinf=0.0).astype(np.float32)
+    return positive

@@ -360,7 +360,9 @@ def fresh_bert(
             head.bias.copy_(frequencies - frequencies.mean())
             company = neighbour_vectors(text, config.vocab_size, config.width)
             model.bert.embedding.weight.add_(COMPANY * config.width**0.5 * company)
-            head.norm.scale.mul_(DEVIATION / COMPANY)  # the table is larger now, but nothing is known of words yet
+            # The table is larger now, but nothing is known of hidden words yet.
+            for parameter in head.norm.parameters():
+                parameter.mul_(DEVIATION / COMPANY)
     return model
 
 
