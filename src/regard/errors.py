@@ -26,6 +26,10 @@ class DataError(RegardError):
     """A data file has rows that cannot be used."""
 
 
+class MissingColumnError(UsageError, DataError):
+    """A column was asked for that a table does not have: its name was given wrongly (exit code 2)."""
+
+
 class FolderError(RegardError):
     """A model folder or checkpoint is torn, altered or of another kind."""
 

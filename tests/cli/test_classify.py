@@ -47,6 +47,12 @@ def test_texts_a_file_and_stdin(regard: Run, place: Path, tmp_path: Path) -> Non
     (tmp_path / "texts.txt").write_text("the red car is fine\n", encoding="utf-8")
     assert regard("classify", place / "model", tmp_path / "texts.txt").out == "good\n"
     assert regard("classify", place / "model", stdin=b"the red car is awful\n").out == "bad\n"
+    (tmp_path / "opinions.csv").write_text("who;what\nI;the red car is fine\nyou;the dog is awful\n", encoding="utf-8")
+    assert regard("classify", place / "model", tmp_path / "opinions.csv", "--text-column", "What").out == "good\nbad\n"
+    said = regard("classify", place / "model", tmp_path / "opinions.csv", "--text-column", "wat")
+    assert (said.code, "its columns are: who, what. Did you mean 'what'?" in said.err) == (2, True)
+    said = regard("classify", place / "model", "a text", "--text-column", "what")
+    assert (said.code, "--text-column what is for a table" in said.err) == (2, True)
     record = json.loads(regard("classify", place / "model", "the red car is fine", "--json").out)
     assert record["labels"] == ["good"]
     assert set(record["probabilities"]) == {"bad", "good"}
@@ -94,6 +100,24 @@ def test_files_of_pairs(name: str, content: str, regard: Run, place: Path, tmp_p
     assert [(one["first"], one["second"]) for one in found] == [("the red car", "the dog"), ("the cat", "is fine")]
 
 
+def test_columns_of_pairs_by_name(regard: Run, place: Path, tmp_path: Path) -> None:
+    table = tmp_path / "said.csv"
+    table.write_text("who,claim,reply\nI,the red car,the dog\n", encoding="utf-8")
+    said = regard("pair", place / "judge", table, "--first-column", "claim", "--second-column", "Reply", "--json")
+    assert said.code == 0, said.err
+    assert (found := json.loads(said.out))["first"] == "the red car" and found["second"] == "the dog"
+    for flags, reason in (
+        (["--first-column", "claim", "--second-column", "answer"], "no column 'answer'; its columns are: who, claim"),
+        (["--first-column", "claim"], "give both --first-column and --second-column"),
+        ([], "Name them with --first-column and --second-column"),
+    ):
+        said = regard("pair", place / "judge", table, *flags)
+        assert said.code == (2 if flags else 1)
+        assert reason in said.err
+    said = regard("pair", place / "judge", "a", "b", "--first-column", "x", "--second-column", "y")
+    assert (said.code, "are for a table" in said.err) == (2, True)
+
+
 def test_files_that_hold_other_than_pairs(regard: Run, place: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\nalone\n", encoding="utf-8")
     said = regard("pair", place / "judge", tmp_path / "a.tsv")
@@ -133,6 +157,24 @@ def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
     said = regard("evaluate", place / "model", tmp_path / "test.tsv", "--skip-bad-rows")
     assert said.code == 0
     assert "skipped: 1 bad rows" in said.err
+
+
+def test_m152_labels_that_were_taken_for_others(regard: Run, place: Path, tmp_path: Path) -> None:
+    held = "text\tlabel\nthe red car is fine\tgood\nthe old cat is awful\tgood\nthe dog is awful\tbad\n"
+    (tmp_path / "held.tsv").write_text(held, encoding="utf-8")
+    said = regard("evaluate", place / "model", tmp_path / "held.tsv", "--confusion")
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[-4:] == [
+        "rows: the label of the file, columns: what the model said",
+        "       bad  good",
+        " bad     1     0",
+        "good     1     1",
+    ]
+    found = json.loads(regard("evaluate", place / "model", tmp_path / "held.tsv", "--confusion", "--json").out)
+    assert found["confusion"] == {"labels": ["bad", "good"], "counts": [[1, 0], [1, 1]]}
+    assert found["scores"][0]["name"] == "accuracy"
+    said = regard("evaluate", place / "judge", place / "pairs.tsv", "--confusion")
+    assert (said.code, "one label each" in said.err) == (2, True)
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -230,7 +272,8 @@ def test_the_help_tells_what_is_usual_for_a_new_model_and_for_one_that_goes_on(r
     shown = " ".join(regard("train", "classify", "--help").out.replace("│", " ").split())
     rate = "(usually 0.0005; with --from 5e-05 (more if it is narrow), with --lora 0.001)"
     assert f"full rate of AdamW {rate}" in shown
-    assert "(usually best; with --from last)" in shown
+    assert "with the lowest validation loss (usually best)" in shown
+    assert "--minutes X how long to train; the schedule fits itself to it --" in shown, "epochs settle it"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from regard.data.labelled import (
     require_one_label,
     require_two_labels,
 )
-from regard.errors import DataError, UsageError
+from regard.errors import DataError, MissingColumnError, UsageError
 
 ROWS = [("A fine film .", "good"), ("Dull and long .", "bad"), ("Never again .", "bad"), ("What a day !", "good")]
 EXAMPLES = [Labelled(text, (label,)) for text, label in ROWS]
@@ -58,7 +58,7 @@ def test_layouts_that_are_recognised(name: str, lines: list[str], tmp_path: Path
     assert reading.examples == EXAMPLES
     header = name.endswith("jsonl") or "abel" in lines[0]
     assert reading.lines == list(range(1, 5)) if name.endswith("jsonl") or not header else [2, 3, 4, 5]
-    assert bool(reading.remarks) != header, "a layout that was guessed is said"
+    assert any("no header" in remark for remark in reading.remarks) != header, "a layout that was guessed is said"
 
 
 def test_the_guess_is_said(tmp_path: Path) -> None:
@@ -253,11 +253,35 @@ def test_a_header_of_unknown_names_is_not_taken_for_an_example(tmp_path: Path) -
     assert read_labelled(path, columns=TextColumns(text="Opinion", label="stars")).examples == EXAMPLES
 
 
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        (("text;label", "Fine, really;good", "Bad;bad"), Labelled("Fine, really", ("good",))),
+        (("label;text;id", '"good";"So; and\nso";1', "bad;Bad;2"), Labelled("So; and\nso", ("good",))),
+        (("text,label", "Fine; really,good", "Bad; so bad,bad"), Labelled("Fine; really", ("good",))),
+        (("Fine; or not,good", "Bad; so bad,bad"), Labelled("Fine; or not", ("good",))),
+    ],
+)
+def test_semicolons_separate_cells_where_commas_do_not(lines: tuple[str, ...], first: Labelled, tmp_path: Path) -> None:
+    assert read_labelled(_write(tmp_path / "a.csv", *lines)).examples[0] == first
+
+
+def test_columns_that_were_chosen_are_told(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", "id,review,label", "1,Fine,good", "2,Bad,bad")
+    assert read_labelled(path).remarks == [
+        "columns: text: review, label: label in a.csv (choose others with --text-column and --label-column)"
+    ]
+    assert read_labelled(_write(tmp_path / "b.csv", "text,label", "Fine,good")).remarks == []
+    assert read_labelled(path, columns=TextColumns(text="review", label="label")).remarks == []
+    with pytest.raises(MissingColumnError, match=r"no column 'lable'; its columns are: .*Did you mean 'label'\?"):
+        read_labelled(path, columns=TextColumns(label="lable"))
+
+
 def test_headers_that_do_not_say_enough(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "text,mood", "x,good")
     with pytest.raises(DataError, match=r"of its columns \(text, mood\) no text and label can be told"):
         read_labelled(path, columns=TextColumns(text="text"))
-    path = _write(tmp_path / "b.csv", "a;b", "c;d")
+    path = _write(tmp_path / "b.csv", "a;b", "c;d;e")
     with pytest.raises(DataError, match=r"one column \('a;b'\); 2 are needed.*separated by semicolons"):
         read_labelled(path)
     path = _write(tmp_path / "c.tsv", *(f"a{number}\tlong text {number}" for number in range(20)))

@@ -388,9 +388,15 @@ def test_tables_with_one_column(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has one column \('a b'\).*separated by tabs"):
         read_pairs([path], skip_bad_rows=True)
     path = tmp_path / "table.csv"
-    path.write_text("a;b\nc;d\n", encoding="utf-8")
+    path.write_text("a;b\nc;d;e\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"separated by commas\. .*semicolons"):
         read_pairs([path])
+
+
+def test_cells_between_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('source;target\nYes, sir.;"Oui; oui."\nNo.;Non.\n', encoding="utf-8")
+    assert read_pairs([path]).pairs == [Pair("Yes, sir.", "Oui; oui."), Pair("No.", "Non.")]
 
 
 def test_an_undecodable_header_can_be_printed(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_missing_column(train: Regard, tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text("english,german\none,eins\ntwo,zwei\n", encoding="utf-8")
     code, out, err = train(file, "--out", tmp_path / "m", "--steps", 1, "--columns", "english", "french")
-    assert code == 1
+    assert code == 2
     assert out == ""
     assert str(file) in err
     assert "'french'" in err

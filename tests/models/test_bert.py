@@ -279,3 +279,19 @@ def test_a_step_that_learns_computes_the_last_block_at_the_first_token_only(leng
     with capture(model) as trace:
         assert torch.equal(model(IDS, lengths, SEGMENTS), whole)
     assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_a_step_that_learns_tags_computes_the_last_block_at_words_only(lengths: Tensor | None) -> None:
+    """The same logits and gradients as with all tokens, of which some are taken afterwards; who looks sees them all."""
+    model = random(BertForTokens(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
+    places = torch.tensor([6, 1, 2])
+    whole = model(IDS, lengths, SEGMENTS).flatten(0, 1)[places]
+    expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
+    quick = model(IDS, lengths, SEGMENTS, places=places)
+    found = torch.autograd.grad(quick.square().sum(), list(model.parameters()))
+    for one, other in zip((quick, *found), (whole, *expected), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
+    with capture(model) as trace:
+        assert torch.equal(model(IDS, lengths, SEGMENTS, places=places), whole)
+    assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)

@@ -41,6 +41,7 @@ class Line:
     name = "line"
     summary = ""
     data = ()
+    counted = "tokens"
     perplexes = True
 
     def __init__(self, *, spoil_at: int | None = None, worse_from: int | None = None) -> None:

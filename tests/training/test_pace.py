@@ -61,7 +61,7 @@ def test_the_first_line_waits_until_there_is_something_to_say(
     def said(at: float, share: float = 0.5) -> str:
         nonlocal now
         now = at
-        lines.update(progress=share, step=7, loss=1.25, tokens_per_second=1234.0, left=61.0)
+        lines.update(progress=share, step=7, loss=1.25, speed="1,234 tokens/s", left=61.0)
         return capsys.readouterr().err
 
     assert said(100.0) == said(101.9) == ""

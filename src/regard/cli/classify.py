@@ -29,11 +29,13 @@ SUFFIXES = (".jsonl", ".csv", ".txt")
 class Arguments:
     """Say what texts are: a label for each, or several, one line a text.
 
-    TEXTS are texts in quotes, or a file with a text a line; without them lines are read from stdin.
+    TEXTS are texts in quotes, or a file: with a text a line, or a table (.csv, .tsv, .jsonl) with a column called text,
+    sentence, review or the like. Without TEXTS lines are read from stdin.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    texts: tyro.conf.Positional[tuple[str, ...]] = ()  # texts, or a file with a text a line; - or nothing reads stdin
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()  # texts, or a file of them; - or nothing reads stdin
+    text_column: str | None = None  # of a table: the name of the column with the texts, if it is not a usual one
     out: Path | None = None  # write lines of JSON (.jsonl), a table (.csv) or labels alone (.txt)
     force: bool = False  # replace a file that is already there
     json: bool = False  # print a line of JSON for each text, with all probabilities
@@ -42,7 +44,7 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard classify")
     check_request(asked.model, asked.out, force=asked.force)
-    return judge(verb, asked.model, list(read_texts(asked.texts)), out=asked.out, as_json=asked.json)
+    return judge(verb, asked.model, list(read_texts(asked.texts, asked.text_column)), out=asked.out, as_json=asked.json)
 
 
 def check_request(model: Path, out: Path | None, *, force: bool) -> None:

@@ -41,6 +41,7 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     texts: tyro.conf.Positional[tuple[str, ...]] = ()  # a file with a text a line, or texts; - or nothing reads stdin
+    text_column: str | None = None  # of a table: the name of the column with the texts, if it is not a usual one
     out: Path | None = None  # write an array (.npy), a table (.csv) or lines of JSON (.jsonl)
     no_normalise: bool = False  # leave vectors as long as they are instead of scaling them to length 1
     similarity: bool = False  # instead of vectors the cosine of every text with every other, or with those of --with
@@ -64,7 +65,7 @@ def main(verb: str, arguments: list[str]) -> int:
     given = {name: getattr(asked, name) for name in ("pooling", "max_tokens") if getattr(asked, name) is not None}
     settings = given | ({"normalise": False} if asked.no_normalise else {})
     EmbedConfig(**settings)  # what is wrong with it is said before anything is read
-    texts = read_texts(asked.texts)
+    texts = read_texts(asked.texts, asked.text_column)
     others = read_texts((asked.with_,)) if asked.with_ is not None else None
     from regard.tasks.folders import load_embedder
 
@@ -101,13 +102,16 @@ def _check(asked: Any) -> None:
 # --- Texts -------------------------------------------------------------------------------------------------
 
 
-def read_texts(given: Sequence[str]) -> list[str]:
+def read_texts(given: Sequence[str], column: str | None = None) -> list[str]:
     """The texts that were asked for: those of a table, of a file, of stdin, or the arguments themselves."""
+    is_table = len(given) == 1 and given[0] != STDIN and is_file(given[0]) and table_suffix(Path(given[0]))
+    if is_table:
+        return read_text_column(given[0], column)
+    if column is not None:
+        raise UsageError(f"--text-column {column} is for a table: give one file that ends in .csv, .tsv or .jsonl.")
     if not given or list(given) == [STDIN]:
         return _lines(sys.stdin.buffer.read(), "<stdin>")
     if len(given) == 1 and is_file(given[0]):
-        if table_suffix(Path(given[0])):
-            return read_text_column(given[0])
         return _lines(Path(given[0]).read_bytes(), given[0])
     return list(given)
 

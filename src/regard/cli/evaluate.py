@@ -10,8 +10,10 @@ import tyro
 from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.output import answer, answer_json
+from regard.config import to_dict
 from regard.errors import UsageError
 from regard.generation.settings import SearchConfig
+from regard.metrics.score import Confusion, Score, Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,7 @@ class Arguments:
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
     length_penalty: float | None = None  # more than 1 favours longer translations
+    confusion: bool = False  # of single labels: print, too, how often each was taken for each other
     json: bool = False  # print the scores as JSON
 
 
@@ -99,9 +102,20 @@ def main(verb: str, arguments: list[str]) -> int:
             progress=True,
             **search,
         )
+    table = _confusion(scores) if asked.confusion else None
     if asked.json:
-        answer_json([{"name": s.name, "value": s.value, "signature": s.signature} for s in scores])
-    else:
-        for score in scores:
-            answer(str(score))
+        listed = [{"name": s.name, "value": s.value, "signature": s.signature} for s in scores]
+        answer_json({"scores": listed, "confusion": to_dict(table)} if table else listed)
+        return 0
+    for score in scores:
+        answer(str(score))
+    if table:
+        answer(f"\nrows: the label of the file, columns: what the model said\n{table}")
     return 0
+
+
+def _confusion(scores: list[Score]) -> Confusion:
+    found = scores.confusion if isinstance(scores, Scores) else None
+    if found is None:
+        raise UsageError("--confusion is for classifiers, and for texts or pairs with one label each.")
+    return found

@@ -29,6 +29,8 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     texts: tyro.conf.Positional[tuple[str, ...]] = ()  # two texts, or a file of pairs; - or nothing reads stdin
+    first_column: str | None = None  # of a table: the name of the column with the first texts, if it is not a usual one
+    second_column: str | None = None  # and of that with the second ones
     out: Path | None = None  # write lines of JSON (.jsonl), a table (.csv) or labels alone (.txt)
     force: bool = False  # replace a file that is already there
     json: bool = False  # print a line of JSON for each pair, with all probabilities
@@ -37,15 +39,27 @@ class Arguments:
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard pair")
     check_request(asked.model, asked.out, force=asked.force)
-    return judge(verb, asked.model, _pairs(asked.texts), out=asked.out, as_json=asked.json)
+    return judge(verb, asked.model, _pairs(asked), out=asked.out, as_json=asked.json)
 
 
-def _pairs(given: tuple[str, ...]) -> list[Text]:
+def _pairs(asked: Arguments) -> list[Text]:
+    given, columns = asked.texts, _columns(asked)
+    if columns is not None and not (len(given) == 1 and given[0] != STDIN and is_file(given[0])):
+        raise UsageError("--first-column and --second-column are for a table: give one file.")
     if len(given) == 2:
         return [(given[0], given[1])]
     if given in ((), (STDIN,)):
         return [*read_text_pairs("<stdin>", sys.stdin.buffer.read())]
     if len(given) == 1 and is_file(given[0]):
-        return [*read_text_pairs(given[0])]
+        return [*read_text_pairs(given[0], columns=columns)]
     count = "1 text was" if len(given) == 1 else f"{len(given)} texts were"
     raise UsageError(f"{count} given; a pair has two. For many pairs give a file, a pair a line.")
+
+
+def _columns(asked: Arguments) -> tuple[str, str] | None:
+    """The names of the two columns that were asked for: both, or neither."""
+    if asked.first_column is None and asked.second_column is None:
+        return None
+    if asked.first_column is None or asked.second_column is None:
+        raise UsageError("give both --first-column and --second-column, or neither.")
+    return asked.first_column, asked.second_column

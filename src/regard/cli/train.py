@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from regard.api import TASKS
-from regard.cli.output import answer, answer_json, note
+from regard.cli.output import answer, answer_json
 from regard.errors import UsageError, unknown
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regard.training.runs import Run
 
 USUAL, BY_SIZE, BY_RECIPE = "(usually {})", "(by --size)", "(by --size and --recipe)"
+USUAL_TIME = {"minutes": "10 without --steps"}
 NOT_FOR_ENCODERS = ("pooler", "segments", "head_dropout")  # settled by what a BERT learns from
 HIDDEN = ("vocab_size", "source_vocab_size", "heads_at", "rotary_scaling", "architecture")
 
@@ -204,7 +205,9 @@ def _translate(arguments: list[str]) -> int:
     from regard.training.settings import TrainingConfig
 
     owners = {TrainingConfig: USUAL, TranslateConfig: USUAL, TransformerConfig: BY_RECIPE, SearchConfig: USUAL}
-    asked = parse(Translate, arguments, program="regard train translate", owners=owners, without=HIDDEN)
+    asked = parse(
+        Translate, arguments, program="regard train translate", owners=owners, without=HIDDEN, usual=USUAL_TIME
+    )
     from regard.training.translation import train_translation
 
     return _train(
@@ -274,7 +277,7 @@ def _labels(task: str, arguments: list[str]) -> int:
 
     own = ENCODERS[task]
     owners: dict[type, str] = {LabelConfig: USUAL, TrainingConfig: USUAL, BertConfig: BY_SIZE, LoRAConfig: USUAL}
-    usual = {**_usual_for_labels(), "warmup_steps": "a tenth", "validations": "epochs"}
+    usual = {**_usual_for_labels(), "minutes": None, "warmup_steps": "a tenth", "validations": "epochs, at most 10"}
     if task == "answer":
         owners, usual = {SpanConfig: USUAL, **owners}, {**usual, **USUAL_FOR_ANSWERS}
     weightless = ("class_weights",) if task in ("tag", "answer") else ()
@@ -353,7 +356,7 @@ def _usual(new: Mapping[str, Any], whole: Mapping[str, Any], adapters: Mapping[s
     """
     from regard.training.settings import TrainingConfig
 
-    usual = {field.name: field.default for field in dataclasses.fields(TrainingConfig)} | dict(new)
+    usual = {field.name: field.default for field in dataclasses.fields(TrainingConfig)} | dict(new) | USUAL_TIME
     for name in whole:
         going_on = f"with --from {whole[name]}"
         if adapters[name] != whole[name]:
@@ -445,10 +448,4 @@ def _train(
         for score in run.scores:
             answer(f"{score.on or run.scored_on}: {score}")
         answer(f"model: {run.folder}\nreport: {report}")
-    values = {score.name: score.value for score in run.scores}
-    if values.get("accuracy", 100.0) <= values.get("accuracy of the majority", 0.0):
-        note(
-            "the model is no better than always saying the commonest label: more --epochs, more examples or another "
-            "--learning-rate may help."
-        )
     return 0

@@ -280,7 +280,7 @@ class _Wanted:
         names = {name.strip().lower() for name in header}
         for asked in self.asked:
             if asked is not None and not asked.isdecimal() and asked.lower() not in names:
-                raise missing_column(path, asked, header, how_many=str(len(self.roles)))
+                raise missing_column(path, asked, header)
 
     def require_numbers(self, path: Path, width: int, header: Sequence[str] = ()) -> None:
         """Columns that were asked for by number, which is no name in the header, must be there."""
@@ -370,7 +370,8 @@ class _Layout:
                     f"{path}: of its columns ({listed}) no {_listed(wanted.roles)} can be told; name them with "
                     f"{wanted.flags}."
                 )
-            return cls(places, width_of(first), first, suffix, first[places[-1]].strip().lower())
+            remarks = _chosen(path, places, first, wanted)
+            return cls(places, width_of(first), first, suffix, first[places[-1]].strip().lower(), remarks)
         wanted.require_names(path, first)
         width = Counter(map(width_of, good)).most_common(1)[0][0]
         if width < len(wanted.roles):
@@ -439,6 +440,14 @@ def _remarks(path: Path, places: Sequence[int], width: int, wanted: _Wanted) -> 
         return ()
     taken = ", ".join(f"{role}: {place + 1}" for role, place in zip(wanted.roles, places, strict=True))
     return (f"columns: {taken} of {width} in {path.name} (it has no header; choose others with {wanted.flags})",)
+
+
+def _chosen(path: Path, places: Sequence[int], header: Sequence[str], wanted: _Wanted) -> tuple[str, ...]:
+    """Which columns of a header were taken, where there are others that could have been meant."""
+    if width_of(header) == len(wanted.roles) or None not in wanted.asked:
+        return ()
+    taken = ", ".join(f"{role}: {header[place].strip()}" for role, place in zip(wanted.roles, places, strict=True))
+    return (f"columns: {taken} in {path.name} (choose others with {wanted.flags})",)
 
 
 def _too_few_columns(path: Path, first: Sequence[str], width: int, wanted: _Wanted, suffix: str) -> DataError:

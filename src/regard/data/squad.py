@@ -94,7 +94,8 @@ def _parsed(path: Path, text: str) -> list[Any]:
         raise DataError(f"{path} is not JSON that can be read (nested too deeply).") from problem
     except json.JSONDecodeError as problem:
         raise DataError(
-            f"{path}:{problem.lineno}: not valid JSON ({problem.msg}, column {problem.colno})."
+            f"{path}:{problem.lineno}: not valid JSON ({problem.msg}, column {problem.colno}). Questions with passages "
+            "are read from the JSON of SQuAD v1.1 or v2."
         ) from problem
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         keys = f" with the keys {', '.join(map(shortened, content))}" if isinstance(content, dict) else ""

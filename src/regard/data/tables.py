@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import difflib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.data.files import BadRow, Lines, kind_of, shortened
-from regard.errors import DataError
+from regard.errors import MissingColumnError
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl")
+LOOKED_AT = 10  # rows of a .csv by which its separator is known
 LONGEST_CELL = 1 << 27  # characters; more than any text has, so that a text's own limit is the one that is named
 
 Cells = tuple[int, list[str]]  # the line a row begins on, and its cells
@@ -41,7 +44,7 @@ def too_short(path: Path, line: int, cells: list[str], needed: int) -> BadRow:
 
 def too_long(path: Path, line: int, width: int, wanted: int, *, header: bool, suffix: str) -> BadRow:
     whose = "the header has" if header else "most rows have"
-    mark = "a comma without quotes" if suffix == ".csv" else "a tab"
+    mark = "a comma (or a semicolon) without quotes" if suffix == ".csv" else "a tab"
     return BadRow(str(path), line, f"{width} columns where {whose} {wanted}; is there {mark} inside a sentence?")
 
 
@@ -55,9 +58,12 @@ def tab_rows(path: Path, text: Lines) -> Iterator[Cells | BadRow]:
 
 
 def comma_rows(path: Path, text: Lines) -> Iterator[Cells | BadRow]:
-    """The rows of a comma-separated table, whose cells may be quoted and hold commas and line breaks."""
+    """The rows of a comma-separated table, whose cells may be quoted and hold commas and line breaks.
+
+    Where commas are decimal points, spreadsheets separate cells by semicolons instead.
+    """
     with _long_cells():
-        parsed = list(_parsed_csv(text))
+        parsed = list(_parsed_csv(text, _delimiter(text)))
     for begin, end, cells in parsed:
         fault = _fault_between(text, begin, end)
         if fault or isinstance(cells, str):
@@ -98,9 +104,21 @@ def _long_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _parsed_csv(text: Lines) -> Iterator[tuple[int, int, list[str] | str]]:
+def _delimiter(text: Lines) -> str:
+    """What separates the cells: commas, unless only semicolons give the first rows as many cells each."""
+    semicolons, commas = (_widths(text, mark) for mark in (";", ","))
+    steady = len(semicolons) > 1 and len({*semicolons}) == 1 and semicolons[0] > 1
+    return ";" if steady and ({*commas} == {1} or len({*commas}) > 1) else ","
+
+
+def _widths(text: Lines, delimiter: str) -> list[int]:
+    rows = itertools.islice(_parsed_csv(text, delimiter), LOOKED_AT)
+    return [len(cells) for _, _, cells in rows if cells and not isinstance(cells, str)]
+
+
+def _parsed_csv(text: Lines, delimiter: str) -> Iterator[tuple[int, int, list[str] | str]]:
     """First line, last line, and the cells or the reason why there are none."""
-    reader = csv.reader((line + "\n" for line in text.lines), strict=True)
+    reader = csv.reader((line + "\n" for line in text.lines), delimiter=delimiter, strict=True)
     while True:
         begin = reader.line_num + 1
         try:
@@ -134,6 +152,9 @@ def _parsed_json(line: str) -> dict[str, Any] | str:
     return record
 
 
-def missing_column(path: Path, missing: str, there: Sequence[str], *, how_many: str = "two") -> DataError:
+def missing_column(path: Path, missing: str, there: Sequence[str]) -> MissingColumnError:
+    names = {name.strip().lower(): name.strip() for name in there}
+    near = difflib.get_close_matches(missing.lower(), names, n=1)
+    hint = f" Did you mean {names[near[0]]!r}?" if near else ""
     listed = ", ".join(shortened(name) for name in there[:20])
-    return DataError(f"{path}: no column {missing!r}; its columns are: {listed}. Name {how_many} of them.")
+    return MissingColumnError(f"{path}: no column {missing!r}; its columns are: {listed}.{hint}")

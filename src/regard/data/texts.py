@@ -1,8 +1,8 @@
 """The texts, or pairs of texts, of a table that wait for an answer: of .csv, .tsv or .jsonl, plain or .gz.
 
-Columns are recognised by their usual names; a table without a header has its texts in its only column, or in its only
-two. Rows stay in their order, and single texts stay where they are empty, too, so that the answers stand beside their
-rows.
+Columns are recognised by their usual names, or have those that are asked for; a table without a header has its texts in
+its only column, or in its only two. Rows stay in their order, and single texts stay where they are empty, too, so that
+the answers stand beside their rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from regard.data.tables import (
     comma_rows,
     json_rows,
     json_text_fault,
+    missing_column,
     missing_key,
     tab_rows,
     table_suffix,
@@ -30,30 +31,35 @@ from regard.errors import DataError
 Pair = tuple[str, str]
 
 
-def read_text_column(path: Path | str) -> list[str]:
-    """All texts of a table. Rows that cannot be read raise, with their lines."""
+def read_text_column(path: Path | str, column: str | None = None) -> list[str]:
+    """All texts of a table: those of `column`, if it is named. Rows that cannot be read raise, with their lines."""
     path = Path(path)
     suffix = table_suffix(path)
     lines = Lines.of(path, read_bytes(path, {}))
-    found, bad = _of_records(path, lines) if suffix == ".jsonl" else _of_cells(path, _rows(path, lines, suffix))
+    if suffix == ".jsonl":
+        found, bad = _of_records(path, lines, column)
+    else:
+        found, bad = _of_cells(path, _rows(path, lines, suffix), column)
     refuse_bad_rows(bad, len(bad) + len(found), advice=CORRECT)
     if not found:
         raise DataError(f"{path} holds no texts; one in each row is expected.")
     return found
 
 
-def read_text_pairs(path: Path | str, data: bytes | None = None) -> list[Pair]:
+def read_text_pairs(path: Path | str, data: bytes | None = None, *, columns: Pair | None = None) -> list[Pair]:
     """All pairs of a table, or of lines with a tab between two texts; of a file, or of the `data` that came from it.
 
-    Rows that cannot be read, or lack one of their texts, raise with their lines.
+    The two stand in the `columns` of these names. Rows that cannot be read, or lack one of their texts, raise with
+    their lines.
     """
     path = Path(path)
     suffix = table_suffix(path)
     lines = Lines.of(path, read_bytes(path, {}) if data is None else data)
+    names = PAIRS if columns is None else ((columns[0].lower(), columns[1].lower()),)
     if suffix == ".jsonl":
-        found, bad = _pairs_of_records(path, lines)
+        found, bad = _pairs_of_records(path, lines, names)
     else:
-        found, bad = _pairs_of_cells(path, _rows(path, lines, suffix), suffix)
+        found, bad = _pairs_of_cells(path, _rows(path, lines, suffix), suffix, names, required=columns is not None)
     refuse_bad_rows(bad, len(bad) + len(found), what="pairs", advice=CORRECT)
     if not found:
         raise DataError(f"{path} holds no pairs; two texts in each row are expected.")
@@ -91,11 +97,14 @@ def _cannot_be_told(path: Path, first: Sequence[str], *, holds: str, advice: str
 # --- Single texts ------------------------------------------------------------------------------------------
 
 
-def _of_cells(path: Path, rows: Sequence[Cells | BadRow]) -> tuple[list[str], list[BadRow]]:
+def _of_cells(path: Path, rows: Sequence[Cells | BadRow], column: str | None) -> tuple[list[str], list[BadRow]]:
     first = _first_filled(rows)
-    place = next((places[0] for name in TEXTS if (places := _places_of(path, first, (name,)))), None)
+    names = TEXTS if column is None else (column.lower(),)
+    place = next((places[0] for name in names if (places := _places_of(path, first, (name,)))), None)
+    if place is None and column is not None:
+        raise missing_column(path, column, first)
     if place is None and width_of(first) > 1:
-        advice = "Write a header that calls it `text`, or give a file with a text a line."
+        advice = "Name it with --text-column, or give a file with a text a line."
         raise _cannot_be_told(path, first, holds="holds the texts", advice=advice)
     found, bad = [], []
     begun = place is None
@@ -113,15 +122,16 @@ def _cell(cells: Sequence[str], place: int) -> str:
     return cells[place] if place < len(cells) else ""
 
 
-def _of_records(path: Path, lines: Lines) -> tuple[list[str], list[BadRow]]:
+def _of_records(path: Path, lines: Lines, column: str | None) -> tuple[list[str], list[BadRow]]:
+    names = TEXTS if column is None else (column.lower(),)
     found, bad = [], []
     for row in json_rows(path, lines):
         if isinstance(row, BadRow):
             bad.append(row)
             continue
         line, record = row
-        key = next((key for name in TEXTS for key in record if key.lower() == name), None)
-        fault = missing_key("text", record) if key is None else json_text_fault(key, record[key])
+        key = next((key for name in names for key in record if key.lower() == name), None)
+        fault = missing_key(column or "text", record) if key is None else json_text_fault(key, record[key])
         if fault or key is None:
             bad.append(BadRow(str(path), line, fault or ""))
         else:
@@ -132,13 +142,18 @@ def _of_records(path: Path, lines: Lines) -> tuple[list[str], list[BadRow]]:
 # --- Pairs -------------------------------------------------------------------------------------------------
 
 
-def _pairs_of_cells(path: Path, rows: Sequence[Cells | BadRow], suffix: str) -> tuple[list[Pair], list[BadRow]]:
+def _pairs_of_cells(
+    path: Path, rows: Sequence[Cells | BadRow], suffix: str, names: Sequence[Pair], *, required: bool
+) -> tuple[list[Pair], list[BadRow]]:
     first = _first_filled(rows)
     # A text file has no header: "first" and "second" would be two texts as good as any.
-    known = (_places_of(path, first, names) for names in PAIRS) if suffix else ()
+    known = (_places_of(path, first, pair) for pair in names) if suffix or required else ()
     places = next((places for places in known if places), None)
+    if places is None and required:
+        there = {name.strip().lower() for name in first}
+        raise missing_column(path, next(name for name in names[0] if name not in there), first)
     if places is None and suffix and width_of(first) > 2:
-        advice = "Write a header with `sentence1` and `sentence2` above them, or give two columns."
+        advice = "Name them with --first-column and --second-column, or give two columns."
         raise _cannot_be_told(path, first, holds="hold the two texts", advice=advice)
     one, other = places or (0, 1)
     width = width_of(first) if places else 2
@@ -160,26 +175,26 @@ def _pairs_of_cells(path: Path, rows: Sequence[Cells | BadRow], suffix: str) -> 
     return found, bad
 
 
-def _pairs_of_records(path: Path, lines: Lines) -> tuple[list[Pair], list[BadRow]]:
+def _pairs_of_records(path: Path, lines: Lines, names: Sequence[Pair]) -> tuple[list[Pair], list[BadRow]]:
     found: list[Pair] = []
     bad: list[BadRow] = []
     for row in json_rows(path, lines):
         if isinstance(row, BadRow):
             bad.append(row)
         else:
-            _keep(path, row[0], _pair_in(row[1]), found, bad)
+            _keep(path, row[0], _pair_in(row[1], names), found, bad)
     return found, bad
 
 
-def _pair_in(record: dict[str, Any]) -> Pair | str:
-    """The two texts of a record under the usual names that fit it best; or why they are not there."""
+def _pair_in(record: dict[str, Any], names: Sequence[Pair]) -> Pair | str:
+    """The two texts of a record under those of the names that fit it best; or why they are not there."""
     values = {key.lower(): value for key, value in record.items()}
-    names = max(PAIRS, key=lambda pair: sum(name in values for name in pair))
-    for name in names:
+    pair = max(names, key=lambda pair: sum(name in values for name in pair))
+    for name in pair:
         fault = json_text_fault(name, values[name]) if name in values else missing_key(name, record)
         if fault:
             return fault
-    return values[names[0]], values[names[1]]
+    return values[pair[0]], values[pair[1]]
 
 
 def _keep(path: Path, line: int, pair: Pair | str, found: list[Pair], bad: list[BadRow]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from regard.errors import UsageError, unknown
-from regard.metrics.score import Score
+from regard.metrics.score import Confusion, Score
 
 Labels = str | Collection[str]  # of one text
 Average = Literal["binary", "macro", "micro"]
@@ -100,21 +100,6 @@ def label_counts(predicted: Sequence[Labels], gold: Sequence[Labels]) -> dict[st
         due.update(other)
         right.update(one & other)
     return {label: Counts(right[label], given[label], due[label]) for label in sorted(given.keys() | due.keys())}
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How often texts of one class were taken for another: rows are due, columns are given."""
-
-    labels: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-
-    def __str__(self) -> str:
-        width = max(len(cell) for cell in (*self.labels, *(f"{n:,}" for row in self.counts for n in row)))
-        lines = [" " * width + "  " + "  ".join(label.rjust(width) for label in self.labels)]
-        for label, row in zip(self.labels, self.counts, strict=True):
-            lines.append(label.rjust(width) + "  " + "  ".join(f"{count:,}".rjust(width) for count in row))
-        return "\n".join(lines)
 
 
 def confusion(predicted: Sequence[str], gold: Sequence[str]) -> Confusion:

@@ -1,8 +1,9 @@
-"""A measured number with what it takes to measure it again."""
+"""A measured number with what it takes to measure it again, and what stands beside such numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -11,6 +12,47 @@ class Score:
     value: float
     signature: str  # settings and version, so that others can repeat the number; sacreBLEU's own for its scores
     on: str = ""  # what it was measured on, where that is not what the scores beside it were measured on
+    baseline_of: str = ""  # of a baseline: the name of the score that should be higher
+
+    def as_baseline(self, whose: str, how: str = "") -> Score:
+        """The same as the score of somebody who has not read the examples; `how` says what was done instead."""
+        signature = f"{how}|{self.signature}" if how else self.signature
+        return replace(self, name=f"{self.name} of {whose}", signature=signature, baseline_of=self.name)
 
     def __repr__(self) -> str:
         return f"{self.name} {self.value:.2f} ({self.signature})"
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often texts of one class were taken for another: rows are due, columns are given."""
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        width = max(len(cell) for cell in (*self.labels, *(f"{n:,}" for row in self.counts for n in row)))
+        lines = [" " * width + "  " + "  ".join(label.rjust(width) for label in self.labels)]
+        for label, row in zip(self.labels, self.counts, strict=True):
+            lines.append(label.rjust(width) + "  " + "  ".join(f"{count:,}".rjust(width) for count in row))
+        return "\n".join(lines)
+
+
+class Scores(list[Score]):
+    """The scores of a model on a file; where each example has one label also which labels were taken for which."""
+
+    def __init__(self, scores: Iterable[Score], confusion: Confusion | None = None) -> None:
+        super().__init__(scores)
+        self.confusion = confusion
+
+
+def no_better(scores: Sequence[Score]) -> str:
+    """In words that a model is no better than a baseline beside it; nothing where it is."""
+    values = {score.name: score.value for score in scores}
+    for score in scores:
+        if score.baseline_of and values[score.baseline_of] <= score.value:
+            return (
+                f"no better than a baseline: {score.baseline_of} {values[score.baseline_of]:.2f}, {score.name} "
+                f"{score.value:.2f}. A longer training, more examples or another --learning-rate may help."
+            )
+    return ""

@@ -60,8 +60,12 @@ class Bert(nn.Module):
         segments: Tensor | None = None,
         *,
         at_first: bool = False,
+        places: Tensor | None = None,
     ) -> Tensor:
-        """ids (B, T) → hidden states (B, T, D), or (B, 1, D), those `at_first` alone, which saves most of a block.
+        """ids (B, T) → hidden states (B, T, D).
+
+        Who needs few of them saves a part of the last block: `at_first` gives those of the first tokens alone, (B, 1,
+        D), and `places` those at some of the B·T places, (N, D).
 
         Row b has `lengths[b]` real ids, and padding behind them, which nobody attends to; None says that all are real.
         `segments` (B, T) tells to which of the texts an id belongs; None says that there is one text.
@@ -73,6 +77,8 @@ class Bert(nn.Module):
         *blocks, last = cast(Iterable[Block], self.encoder)
         for block in blocks:
             x = block(x, keep)
+        if places is not None:
+            return last.at(places, x, keep)
         return last.at_first(x, keep) if at_first else last(x, keep)
 
     def pool(self, hidden: Tensor) -> Tensor:
@@ -248,7 +254,7 @@ class BertForSequence(nn.Module):
 
 
 class BertForTokens(nn.Module):
-    """A text → logits of every token's label (B, T, outputs)."""
+    """A text → logits of every token's label (B, T, outputs), or of those at some of the B·T `places` (N, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__()
@@ -256,8 +262,17 @@ class BertForTokens(nn.Module):
         self.bert = Bert(self.config)
         self.head = TokenHead(config, outputs)
 
-    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        return self.answers(self.bert(ids, lengths, segments))
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        segments: Tensor | None = None,
+        *,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        if places is not None and is_watched(self):  # whoever looks sees all tokens
+            return self.answers(self.bert(ids, lengths, segments).flatten(0, 1)[places])
+        return self.answers(self.bert(ids, lengths, segments, places=places))
 
     def answers(self, hidden: Tensor) -> Tensor:
         """hidden states (B, T, D) → logits (B, T, outputs)."""

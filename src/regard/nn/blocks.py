@@ -88,6 +88,12 @@ class Block(nn.Module):
         out: Tensor = self.tap(x)
         return out
 
+    def at(self, places: Tensor, x: Tensor, keep: Keep = EVERYTHING) -> Tensor:
+        """x (B, T, D) → what leaves the block at some of the B·T places, (N, D); for post-norm encoders."""
+        here = self.self_residual(x, lambda x: self.self_attention(x, keep)).flatten(0, 1)[places]
+        out: Tensor = self.feed_forward_residual(here, self.feed_forward)
+        return out
+
     def at_first(self, x: Tensor, keep: Keep = EVERYTHING) -> Tensor:
         """x (B, T, D) → what leaves the block at the first position alone, (B, 1, D); for post-norm encoders.
 

@@ -397,7 +397,7 @@ def baselines(questions: Sequence[Question]) -> list[Score]:
     found = []
     for name, answers in said.items():
         scores = score_answers(answers, golds)
-        found += [Score(f"{one.name} of {name}", one.value, one.signature) for one in (scores.exact, scores.f1)]
+        found += [one.as_baseline(name) for one in (scores.exact, scores.f1)]
     return found
 
 
@@ -417,6 +417,7 @@ class AnswerTask(RowTask[Answerer]):
 
     name = NAME
     model: BertForSpans
+    counted = "windows"
     summary = Answerer.summary
     sample_names = SampleNames("Question and passage", "Answer", "The model's")
 

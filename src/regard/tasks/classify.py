@@ -201,10 +201,7 @@ def baseline(commonest: tuple[str, ...] | None, gold: Sequence[Gold], head: Head
         return []
     whose = "this file's own majority" if commonest is None else "the majority"
     scores = score_answers([said] * len(gold), gold, head)[:2]
-    return [
-        Score(f"{score.name} of {whose}", score.value, f"always:{'+'.join(said) or 'none'}|{score.signature}")
-        for score in scores
-    ]
+    return [score.as_baseline(whose, f"always:{'+'.join(said) or 'none'}") for score in scores]
 
 
 # --- Training ----------------------------------------------------------------------------------------------
@@ -260,8 +257,9 @@ class ClassifyTask(RowTask[Classifier]):
             weights = None
             compare = F.mse_loss if self.head.answers == "number" else F.binary_cross_entropy_with_logits
             each = compare(outputs, targets, reduction="none").mean(dim=-1)
-        train = each.mean() if weights is None else (each * weights).mean()
-        return Loss(train, each.detach().mean(), len(indices))
+        # Weighted labels are weighted in validation, too: the weights that are kept are the best at what was asked for.
+        loss = each.mean() if weights is None else (each * weights).mean()
+        return Loss(loss, loss.detach(), len(indices))
 
     def due(self, *, held: bool) -> bytes:
         return self._targets[held].numpy().tobytes()

@@ -60,6 +60,7 @@ class FillTask:
 
     name = NAME
     sample_names = SampleNames("Text with a gap", "What stood there", "The likeliest words", compared=False)
+    counted = "hidden pieces"
     perplexes = True
 
     def __init__(

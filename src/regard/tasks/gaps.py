@@ -151,11 +151,12 @@ class Guessed:
         """The scores beside what guessing by frequency achieves, which was `counted` somewhere."""
         found = []
         if len(self.words):
-            hidden = f"{len(self.words):,} masked words"
+            words, hidden = "masked words", f"{len(self.words):,} masked words"
+            common, likely = f"always the most frequent word{counted}", f"likeliest after the true word before{counted}"
             found = [
-                Score("masked words", self.accuracy, f"accuracy in %, {hidden}"),
-                Score("unigram baseline", unigram, f"always the most frequent word{counted}, {hidden}"),
-                Score("bigram baseline", bigram, f"likeliest after the true word before{counted}, {hidden}"),
+                Score(words, self.accuracy, f"accuracy in %, {hidden}"),
+                Score("unigram baseline", unigram, f"{common}, {hidden}", baseline_of=words),
+                Score("bigram baseline", bigram, f"{likely}, {hidden}", baseline_of=words),
                 Score("perplexity", math.exp(min(self.loss, 50)), hidden),
             ]
         if len(self.told):

@@ -56,6 +56,7 @@ class GenerateTask:
 
     name = NAME
     sample_names = SampleNames("Text so far", "How the text goes on", "How the model goes on", compared=False)
+    counted = "tokens"
     perplexes = True
 
     def __init__(

@@ -195,6 +195,7 @@ class RowTask(ABC, Generic[P]):
     name: str
     summary: str
     product: P
+    counted = "examples"
     perplexes = False  # a loss of labels, or of numbers
 
     def __init__(
@@ -247,7 +248,12 @@ class RowTask(ABC, Generic[P]):
     def _loss(self, rows: Sequence[Row], indices: Sequence[int], *, held: bool) -> Loss:
         device = next(self.model.parameters()).device
         inputs = as_inputs([rows[index] for index in indices], self.tokenizer.pad_id, device)
-        return self.outcome(self.model(*inputs), indices, held=held)
+        return self.outcome(self.outputs(inputs, indices, held=held), indices, held=held)
+
+    def outputs(self, inputs: Inputs, indices: Sequence[int], *, held: bool) -> Tensor:
+        """What the model says to the training (or the held-out) rows at `indices`, which `inputs` are."""
+        out: Tensor = self.model(*inputs)
+        return out
 
     @torch.no_grad()
     def validation_loss(self) -> float:

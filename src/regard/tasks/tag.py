@@ -31,7 +31,7 @@ from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace
 from regard.tasks.embed import WithEncoder
-from regard.tasks.labelling import Row, RowTask, fresh, read_rows
+from regard.tasks.labelling import Inputs, Row, RowTask, fresh, read_rows
 from regard.tasks.settings import LabelConfig
 from regard.tasks.task import Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -198,7 +198,7 @@ def baseline(train: Sequence[Tagged], held: Sequence[Tagged]) -> list[Score]:
     known = commonest_tags([(one.words, one.tags) for one in train])
     said = [[known.get(word, known[""]) for word in one.words] for one in held]
     scores = score_tags(said, [one.tags for one in held])
-    return [Score(f"{score.name} of a word list", score.value, f"commonest tag|{score.signature}") for score in scores]
+    return [score.as_baseline("a word list", "commonest tag") for score in scores]
 
 
 def commonest_baseline(commonest: tuple[str, ...] | None, held: Sequence[Tagged]) -> list[Score]:
@@ -210,7 +210,7 @@ def commonest_baseline(commonest: tuple[str, ...] | None, held: Sequence[Tagged]
     said = commonest[0] if commonest else commonest_tag(held)
     whose = "the commonest tag" if commonest else "this file's own commonest tag"
     scores = score_tags([[said] * len(one.words) for one in held], [one.tags for one in held])
-    return [Score(f"{score.name} of {whose}", score.value, f"always:{said}|{score.signature}") for score in scores]
+    return [score.as_baseline(whose, f"always:{said}") for score in scores]
 
 
 def commonest_tag(sentences: Sequence[Tagged]) -> str:
@@ -225,6 +225,7 @@ class TagTask(RowTask[Tagger]):
 
     name = NAME
     model: BertForTokens
+    counted = "words"
     sample_names = SampleNames("Words", "Tags", "The model's")
 
     def __init__(
@@ -265,12 +266,16 @@ class TagTask(RowTask[Tagger]):
         return found
 
     def outcome(self, outputs: Tensor, indices: Sequence[int], *, held: bool) -> Loss:
-        chosen = [self._cut[held][index] for index in indices]
-        rows = torch.tensor([number for number, (window, _) in enumerate(chosen) for _ in window.places])
-        places = torch.tensor([place for window, _ in chosen for place in window.places])
-        targets = torch.tensor([tag for _, tags in chosen for tag in tags], device=outputs.device)
-        loss = F.cross_entropy(outputs[rows.to(outputs.device), places.to(outputs.device)], targets)
+        targets = torch.tensor([tag for index in indices for tag in self._cut[held][index][1]], device=outputs.device)
+        loss = F.cross_entropy(outputs, targets)
         return Loss(loss, loss.detach(), len(targets))
+
+    def outputs(self, inputs: Inputs, indices: Sequence[int], *, held: bool) -> Tensor:
+        """The logits of words: of their first pieces, and of no others."""
+        width = inputs.ids.shape[1]
+        windows = (self._cut[held][index][0] for index in indices)
+        places = [number * width + place for number, window in enumerate(windows) for place in window.places]
+        return self.model(*inputs, places=torch.tensor(places, device=inputs.ids.device))
 
     def due(self, *, held: bool) -> bytes:
         # Where words begin counts, too: it is what the tags are for.

@@ -22,7 +22,7 @@ class Loss(NamedTuple):
 
     train: Tensor  # what is minimised, with smoothing and the like
     plain: Tensor  # the cross-entropy itself, which curves show
-    tokens: int  # how many predictions it averages over
+    tokens: int  # how many predictions it averages over: what the task calls `counted`
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Task(Protocol[R]):
     summary: str  # one sentence for the model card
     data: Sequence[CardData]
     sample_names: SampleNames
+    counted: str  # what the loss is a mean of, which is how much of it there is in a second: tokens, words, examples
     perplexes: bool  # whether the loss is that of tokens, whose exponential is the perplexity
 
     @property

@@ -140,6 +140,7 @@ class TranslateTask:
 
     name = NAME
     sample_names = SampleNames()
+    counted = "target tokens"
     perplexes = True
 
     def __init__(

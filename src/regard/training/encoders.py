@@ -53,6 +53,7 @@ NOT_FOR_LABELS = {
 USUAL_EPOCHS = 3  # of weights that know something already, and of many examples
 FEWEST_STEPS = 300  # that a new model needs before it has learned anything from few examples
 MOST_EPOCHS = 40  # beyond which it only learns them by heart
+MOST_VALIDATIONS = 10  # as often as any training
 FEW = 30  # examples that one or two mistakes more or less make look good or bad
 FREE = ("dropout", "attention_dropout", "head_dropout")  # what may be other than in the folder that is begun with
 
@@ -113,7 +114,7 @@ class Request:
         earlier = earlier_settings(out, (*BUDGET, "warmup_steps", "validations")) if resume else {}
         if self.config.epochs is not None or any(self.training.get(name) is not None for name in BUDGET):
             earlier = {name: value for name, value in earlier.items() if name not in BUDGET}
-        given = {"validations": max(1, math.ceil(epochs)), **earlier, **self.training}
+        given = {"validations": min(MOST_VALIDATIONS, math.ceil(epochs)), **earlier, **self.training}
         remark = ""
         if given.get("steps") is None and given.get("minutes") is None:
             given["steps"] = max(1, round(epochs * an_epoch))

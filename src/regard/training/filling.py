@@ -168,7 +168,7 @@ def _begin(
     config = dataclasses.replace(
         config,
         pieces=filler.tokenizer.vocab_size,
-        next_sentence=config.next_sentence and model.follows is not None,
+        next_sentence=config.next_sentence and model.follows is not None and found.segments > 1,
         window=config.window or min(found.context, ROW),
     )
     return _Begun(folder, model, filler.tokenizer, config)

@@ -34,7 +34,8 @@ from regard.data.labelled import (
 from regard.data.world.inference import inferences
 from regard.data.world.opinions import opinions
 from regard.errors import DataError, UsageError, some
-from regard.metrics.score import Score
+from regard.metrics.labels import confusion
+from regard.metrics.score import Scores
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import CLASSIFY, NUMBER, PAIR, LabelConfig
 from regard.training.encoders import Request, held_remark
@@ -151,7 +152,7 @@ def train_label_files(
     return train_labels(task, files, out, **how)
 
 
-def score_file(model: Classifier, files: LabelFiles) -> tuple[list[Score], list[str]]:
+def score_file(model: Classifier, files: LabelFiles) -> tuple[Scores, list[str]]:
     """The scores of a model on a file with labels, and what there is to say about the file."""
     from regard.tasks.classify import baseline, gold_of, score_answers
 
@@ -166,7 +167,11 @@ def score_file(model: Classifier, files: LabelFiles) -> tuple[list[Score], list[
     texts, gold = zip(*_sides(reading.examples), strict=True)
     answers = [gold_of(found) for found in model(list(texts))]
     scores = score_answers(answers, gold, model.head) + baseline(model.commonest, gold, model.head)
-    return scores, [*reading.remarks, *skipped_rows(reading.bad)]
+    taken = None
+    if model.head.answers == "one":
+        said, due = ([labels[0] for labels in side if isinstance(labels, tuple)] for side in (answers, gold))
+        taken = confusion(said, due)
+    return Scores(scores, taken), [*reading.remarks, *skipped_rows(reading.bad)]
 
 
 def _task_of(model: Classifier, files: LabelFiles) -> str:

@@ -202,7 +202,7 @@ class Trainer:
                 progress=fraction,
                 step=self.at.step,
                 loss=self.at.loss,
-                tokens_per_second=pace.speed,
+                speed=f"{pace.speed:,.0f} {self.task.counted}/s",
                 left=self._left(pace),
             )
             # While the loss is far above its best, the checkpoint from before is the one worth having.

@@ -12,8 +12,8 @@ class Progress(Protocol):
     def say(self, message: str) -> None:
         """A line that stays."""
 
-    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
-        """The newest state; `left` in seconds."""
+    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
+        """The newest state; `speed` as it is to be read, `left` in seconds."""
 
     def close(self) -> None: ...
 
@@ -24,7 +24,7 @@ class Silent:
     def say(self, message: str) -> None:
         pass
 
-    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
+    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
         pass
 
     def close(self) -> None:
@@ -42,13 +42,12 @@ class Lines:
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
 
-    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
+    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
         now = time.perf_counter()
         if self._next == math.inf:
             self._next = now + self.first
         if now >= self._next or progress >= 1:
             self._next = now + self.every
-            speed = f"{tokens_per_second:,.0f} tokens/s"
             self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {clock(left)} left")
 
     def close(self) -> None:
@@ -76,8 +75,8 @@ class Bar:
     def say(self, message: str) -> None:
         self._rich.console.print(message, markup=False, highlight=False)
 
-    def update(self, *, progress: float, step: int, loss: float, tokens_per_second: float, left: float) -> None:
-        state = f"step {step:,}  loss {loss:.3f}  {tokens_per_second:,.0f} tokens/s  {clock(left)} left"
+    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
+        state = f"step {step:,}  loss {loss:.3f}  {speed}  {clock(left)} left"
         self._rich.update(self._task, completed=progress, state=state)
 
     def close(self) -> None:

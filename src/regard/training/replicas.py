@@ -97,7 +97,9 @@ class Replicas:
                 (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True) if gradient is not None
             ]
             if there and there[0][0].is_sparse:
-                param.grad = self._tables.setdefault(param, _Table(param)).filled(there)
+                if param not in self._tables:
+                    self._tables[param] = _Table(param)
+                param.grad = self._tables[param].filled(there)
             elif len(shares) == 1:
                 param.grad = gradients[0]
             else:

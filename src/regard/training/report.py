@@ -22,7 +22,7 @@ CURVES = {
     "validation loss": "validation_loss",
     "loss of masked words (forgetting)": "masked_word_loss",
     "learning rate": "learning_rate",
-    "target tokens per second": "tokens_per_second",
+    "{} per second": "tokens_per_second",
 }
 
 
@@ -30,6 +30,7 @@ def write_report(
     run: Path,
     *,
     title: str,
+    counted: str,
     scores: Sequence[Score],
     samples: Sequence[Sample],
     sample_names: SampleNames,
@@ -37,11 +38,13 @@ def write_report(
     notes: Sequence[str],
     traces: Sequence[tuple[str, Trace]],
 ) -> Path:
-    """Write the report of a finished run into its folder."""
+    """Write the report of a finished run into its folder; `counted` is what its speed is counted in."""
     rows = read_metrics(run)
-    curves = {name: [(row["step"], row[key]) for row in rows if key in row] for name, key in CURVES.items()}
+    curves = {
+        name.format(counted): [(row["step"], row[key]) for row in rows if key in row] for name, key in CURVES.items()
+    }
     last = rows[-1] if rows else {"step": 0, "seconds": 0.0, "tokens": 0}
-    summary = f"{last['step']:,} steps, {last['tokens']:,} target tokens, {clock(last['seconds'])} of training"
+    summary = f"{last['step']:,} steps, {last['tokens']:,} {counted}, {clock(last['seconds'])} of training"
     view = report_view(
         title=title,
         curves=curves,

@@ -21,7 +21,7 @@ from regard.checkpoint.folder import CARD, write_model
 from regard.checkpoint.output import clear_output
 from regard.config import to_dict
 from regard.errors import FolderError
-from regard.metrics.score import Score
+from regard.metrics.score import Score, no_better
 from regard.tasks.task import Sample, Task
 from regard.training.beginning import Beginning, Weights, whole
 from regard.training.choices import choose_device, choose_threads
@@ -99,6 +99,9 @@ def carry_out(
         _write_model(out, task, weights, budget.config, (), described)
         options.progress.say(f"scoring it: {task.scored_on}")
         scores, samples = task.evaluate()
+        if flag := no_better(scores):
+            options.progress.say(flag)
+            choices.append(flag)
         if forgetting:
             forgotten = forgetting.after()
             options.progress.say(str(forgotten))
@@ -108,6 +111,7 @@ def carry_out(
         write_report(
             out,
             title=out.name,
+            counted=task.counted,
             scores=scores,
             samples=samples,
             sample_names=task.sample_names,

@@ -25,7 +25,7 @@ MAX_SEED = 2**32
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     steps: int | None = None  # how many updates to make; or give --minutes
-    minutes: float | None = None  # how long to train (10 without --steps and --minutes); the schedule fits itself to it
+    minutes: float | None = None  # how long to train; the schedule fits itself to it
     batch_tokens: int = 4096  # tokens of a batch; of pairs, source and target with their padding
     seed: int = 0  # the same seed gives the same run
     optimiser: Optimiser = "muon"  # muon: matrices by Muon, the rest by AdamW

@@ -1,0 +1,18 @@
+"""Scores beside baselines: which is which, and when a model is no better."""
+
+from __future__ import annotations
+
+from regard.metrics.score import Score, no_better
+
+
+def test_a_baseline_keeps_what_it_is_a_baseline_of() -> None:
+    found = Score("accuracy", 60.0, "n:5").as_baseline("the majority", "always:good")
+    assert found == Score("accuracy of the majority", 60.0, "always:good|n:5", baseline_of="accuracy")
+    assert Score("F1", 10.0, "n:5").as_baseline("silence").signature == "n:5"
+
+
+def test_a_model_that_is_no_better_is_told_so() -> None:
+    common = Score("accuracy", 60.0, "n:5").as_baseline("the majority")
+    assert no_better([Score("accuracy", 80.0, "n:5"), Score("F1 of spam", 10.0, "n:5"), common]) == ""
+    said = no_better([Score("accuracy", 60.0, "n:5"), common])
+    assert said.startswith("no better than a baseline: accuracy 60.00, accuracy of the majority 60.00.")
