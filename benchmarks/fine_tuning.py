@@ -45,9 +45,9 @@ class Plan:
 
 
 PLANS = {
-    "sst2": Plan("classify", "sst2/train.tsv", "sst2/dev.tsv", "accuracy", 2, 5e-5, 32, 128),
-    "mrpc": Plan("pair", "glue/MRPC/train.tsv", "glue/MRPC/dev.tsv", "F1", 3, 5e-5, 32, 128),
-    "wnut17": Plan("tag", "wnut17/wnut17train.conll", "wnut17/emerging.dev.conll", "entity F1", 4, 1e-4, 32, 128),
+    "sst2": Plan("classify", "sst2/train.tsv", "sst2/dev.tsv", "accuracy", 1, 5e-5, 32, 128),
+    "mrpc": Plan("pair", "glue/MRPC/train.tsv", "glue/MRPC/dev.tsv", "F1", 2, 5e-5, 32, 128),
+    "wnut17": Plan("tag", "wnut17/wnut17train.conll", "wnut17/emerging.dev.conll", "entity F1", 3, 1e-4, 32, 128),
     "squad": Plan("answer", "squad/train_slice.json.gz", "squad/new_wiki_v1.0.json.gz", "F1", 1, 1e-4, 16, 384),
 }
 STRIDE = 128  # tokens that two windows of a passage share

@@ -20,6 +20,7 @@ from regard.nn import masks
 from regard.nn.dropout import dropout as drop
 from regard.nn.masks import Keep
 from regard.nn.scoring import ScaledDot, Scorer
+from regard.nn.short import attend_shortly, is_short
 
 EVERYTHING: Final = masks.everything()
 
@@ -49,7 +50,7 @@ def attend(
     """The values, averaged by the attention weights: (B, H, T, Dv).
 
     `dropout` is the share of weights set to zero, for training. Without it the scaled dot product runs in torch's
-    fused kernel, and the weights never exist in memory.
+    fused kernel, and the weights never exist in memory; short rows are learned from by a way of their own.
     """
     check_shapes(q, k, v)
     scorer = scorer or ScaledDot()
@@ -59,6 +60,9 @@ def attend(
     queries, keys = q.shape[-2], k.shape[-2]
     scale = scorer.factor(q.shape[-1])
     grouped = q.shape[1] != k.shape[1]
+    if is_short(q, k) and not keep.is_only_causal:
+        kept = None if keep.is_everything else keep.dense(queries, keys, q.device)
+        return attend_shortly(q, k, v, kept, scale)
     if keep.is_everything or (keep.is_only_causal and queries == 1):
         return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
     if keep.is_only_causal and queries == keys:
