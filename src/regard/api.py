@@ -220,8 +220,9 @@ def evaluate(
     a tagger entity F1, answers the exact match and F1 of SQuAD; and beside them what always saying the same would
     reach. A BERT that fills gaps gets the share of hidden words of a text that it guesses, beside guessing by
     frequency; any BERT on pairs with numbers (a table) the correlations of its cosines with these, beside those of
-    shared words. `columns` are as for `train`. With `progress`, rows that are left out and columns that are not read
-    are named on stderr.
+    shared words. `columns` are as for `train`. Where texts have one label each, `.confusion` of what is returned says
+    which labels were taken for which. With `progress`, rows that are left out and columns that are not read are named
+    on stderr.
     """
     from regard.tasks.embed import Embedder
     from regard.tasks.translate import Translator

@@ -109,7 +109,8 @@ def test_columns_of_pairs_by_name(regard: Run, place: Path, tmp_path: Path) -> N
     for flags, reason in (
         (["--first-column", "claim", "--second-column", "answer"], "no column 'answer'; its columns are: who, claim"),
         (["--first-column", "claim"], "give both --first-column and --second-column"),
-        ([], "Name them with --first-column and --second-column"),
+        ([], "Name them, or their numbers, with --first-column and --second-column"),
+        (["--first-column", "claim", "--second-column", "claim"], "are both claim"),
     ):
         said = regard("pair", place / "judge", table, *flags)
         assert said.code == (2 if flags else 1)

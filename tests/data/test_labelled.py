@@ -18,7 +18,6 @@ from regard.data.labelled import (
     LabelledPair,
     PairColumns,
     TextColumns,
-    label_names,
     names_pairs,
     read_labelled,
     read_labelled_pairs,
@@ -27,6 +26,7 @@ from regard.data.labelled import (
     require_two_labels,
 )
 from regard.errors import DataError, MissingColumnError, UsageError
+from regard.metrics.labels import label_names
 
 ROWS = [("A fine film .", "good"), ("Dull and long .", "bad"), ("Never again .", "bad"), ("What a day !", "good")]
 EXAMPLES = [Labelled(text, (label,)) for text, label in ROWS]
@@ -260,6 +260,7 @@ def test_a_header_of_unknown_names_is_not_taken_for_an_example(tmp_path: Path) -
         (("label;text;id", '"good";"So; and\nso";1', "bad;Bad;2"), Labelled("So; and\nso", ("good",))),
         (("text,label", "Fine; really,good", "Bad; so bad,bad"), Labelled("Fine; really", ("good",))),
         (("Fine; or not,good", "Bad; so bad,bad"), Labelled("Fine; or not", ("good",))),
+        (('"text";"label"', '"Fine, or not";"good"', '"Bad";"bad"'), Labelled("Fine, or not", ("good",))),
     ],
 )
 def test_semicolons_separate_cells_where_commas_do_not(lines: tuple[str, ...], first: Labelled, tmp_path: Path) -> None:
@@ -272,6 +273,8 @@ def test_columns_that_were_chosen_are_told(tmp_path: Path) -> None:
         "columns: text: review, label: label in a.csv (choose others with --text-column and --label-column)"
     ]
     assert read_labelled(_write(tmp_path / "b.csv", "text,label", "Fine,good")).remarks == []
+    records = _write(tmp_path / "c.jsonl", '{"review": "Fine", "comment": "so", "label": "good"}')
+    assert "columns: text: review, label: label in c.jsonl" in read_labelled(records).remarks[0]
     assert read_labelled(path, columns=TextColumns(text="review", label="label")).remarks == []
     with pytest.raises(MissingColumnError, match=r"no column 'lable'; its columns are: .*Did you mean 'label'\?"):
         read_labelled(path, columns=TextColumns(label="lable"))
@@ -382,11 +385,6 @@ def test_a_pair_has_one_label(label: list[str], count: str, tmp_path: Path) -> N
 
 
 # Labels of several files ----------------------------------------------------------------------------------
-
-
-def test_order_of_labels() -> None:
-    assert label_names(["10", "9", "10"]) == ("9", "10")
-    assert label_names(["ham", "b", "10"]) == ("10", "b", "ham")
 
 
 def test_one_class_only() -> None:

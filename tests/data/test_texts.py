@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.texts import read_text_column, read_text_pairs
-from regard.errors import DataError
+from regard.errors import DataError, MissingColumnError
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,48 @@ def test_tables_without_texts(tmp_path: Path, name: str, content: str, message: 
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_text_column(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "texts"),
+    [
+        ("a.csv", "who,What\nI,fine\n", "what", ["fine"]),
+        ("b.csv", "who,what\nI,fine\n", "2", ["what", "fine"]),
+        ("c.csv", "label,what\ngood,fine\n", "2", ["fine"]),
+        ("d.tsv", "I\tfine\nyou\tawful\n", "2", ["fine", "awful"]),
+        ("e.jsonl", '{"who": "I", "What": "fine"}\n{"what": "awful"}\n', "what", ["fine", "awful"]),
+        ("f.csv", "text;1\nfine;2\n", "1", ["2"]),
+    ],
+)
+def test_a_column_that_was_asked_for(tmp_path: Path, name: str, content: str, column: str, texts: list[str]) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert read_text_column(tmp_path / name, column) == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.csv", "who,what\nI,fine\n"), ("b.jsonl", '{"who": "I", "what": "fine"}\n'), ("c.tsv", "who\twhat\nI\tx\n")],
+)
+def test_a_column_that_is_not_there(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(
+        MissingColumnError, match=r"no column 'Wat'; its columns are: who, what\. Did you mean 'what'\?"
+    ):
+        read_text_column(tmp_path / name, "Wat")
+    with pytest.raises(MissingColumnError, match=r"no column '3'; its columns are: who, what"):
+        read_text_column(tmp_path / name, "3")
+    with pytest.raises(MissingColumnError, match=r"no column 'Reply'"):
+        read_text_pairs(tmp_path / name, columns=("who", "Reply"))
+    assert read_text_pairs(tmp_path / name, columns=("What", "WHO"))[0][1] == "I"
+
+
+def test_files_with_nothing_to_name_say_what_is_wrong_with_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\n", encoding="utf-8")
+    with pytest.raises(DataError, match="holds no texts"):
+        read_text_column(tmp_path / "a.csv", "text")
+    (tmp_path / "b.csv").write_bytes(b"t\xffxt,label\nfine,good\n")
+    with pytest.raises(DataError, match="not valid UTF-8"):
+        read_text_column(tmp_path / "b.csv", "text")
 
 
 def test_advice_names_no_flag_that_is_not_there(tmp_path: Path) -> None:

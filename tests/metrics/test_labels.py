@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UsageError
-from regard.metrics.labels import accuracy, confusion, f1, label_counts, majority, matthews
+from regard.metrics.labels import accuracy, confusion, f1, label_counts, label_names, majority, matthews
 from regard.metrics.numbers import pearson, ranks, spearman
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -124,3 +124,9 @@ def test_wrong_requests_are_refused() -> None:
         pearson([1.0, math.nan], [1.0, 2.0])
     with pytest.raises(UsageError, match="1 predicted and 2 gold"):
         spearman([1.0], [1.0, 2.0])
+
+
+def test_order_of_labels() -> None:
+    assert label_names(["10", "9", "10"]) == ("9", "10")
+    assert label_names(["ham", "b", "10"]) == ("10", "b", "ham")
+    assert confusion(["2", "10"], ["10", "2"]).labels == ("2", "10")

@@ -16,3 +16,20 @@ def test_a_model_that_is_no_better_is_told_so() -> None:
     assert no_better([Score("accuracy", 80.0, "n:5"), Score("F1 of spam", 10.0, "n:5"), common]) == ""
     said = no_better([Score("accuracy", 60.0, "n:5"), common])
     assert said.startswith("no better than a baseline: accuracy 60.00, accuracy of the majority 60.00.")
+
+
+def test_only_the_first_score_with_a_baseline_counts() -> None:
+    scores = [Score("accuracy", 90.0, ""), Score("macro F1", 40.0, "")]
+    baselines = [Score("accuracy", 80.0, "").as_baseline("x"), Score("macro F1", 45.0, "").as_baseline("x")]
+    assert no_better([*scores, *baselines]) == ""
+    silent = Score("F1", 50.0, "").as_baseline("silence")
+    assert no_better([Score("F1", 50.0, ""), Score("F1", 40.0, "").as_baseline("the first sentence"), silent])
+
+
+def test_nobody_is_better_than_perfect() -> None:
+    perfect = Score("accuracy", 100.0, "")
+    assert no_better([perfect, perfect.as_baseline("the majority")]) == ""
+
+
+def test_a_baseline_without_its_score_is_passed_over() -> None:
+    assert no_better([Score("accuracy", 10.0, ""), Score("entity F1", 50.0, "").as_baseline("a word list")]) == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -10,22 +12,33 @@ from regard.nn import masks, short
 from regard.nn.attention import attend, attention_weights
 from regard.nn.masks import Keep
 
-B, H, T, S, WIDTH = 3, 2, 5, 7, 4
+B, H, T, S, WIDTH, VALUES = 2, 3, 5, 7, 11, 13
+KEEPS: dict[str, Callable[[int], Keep]] = {
+    "all": lambda _: masks.everything(),
+    "some": lambda _: masks.lengths(torch.tensor([5, 3])),
+    "none": lambda _: masks.lengths(torch.tensor([0, 4])),
+    "window": lambda keys: masks.window(2) if keys == T else masks.everything(),
+    "causal": lambda keys: masks.causal() & masks.lengths(torch.tensor([keys, 3])),
+}
 
 
-def drawn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+def drawn(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("queries", [1, T])
 @pytest.mark.parametrize("keys", [T, S])
-@pytest.mark.parametrize("lengths", [None, (5, 1, 3), (4, 0, 5)], ids=["all", "some", "none"])
-def test_values_and_gradients(keys: int, lengths: tuple[int, ...] | None) -> None:
-    q, k, v = drawn(B, H, T, WIDTH, seed=1), drawn(B, H, keys, WIDTH, seed=2), drawn(B, H, keys, 3, seed=3)
-    keep = masks.everything() if lengths is None else masks.lengths(torch.tensor(lengths))
+@pytest.mark.parametrize("kind", KEEPS)
+def test_values_and_gradients(kind: str, keys: int, queries: int, dtype: torch.dtype) -> None:
+    q, k, v = (
+        drawn(B, H, count, width, seed=seed, dtype=dtype)
+        for seed, (count, width) in enumerate([(queries, WIDTH), (keys, WIDTH), (keys, VALUES)])
+    )
+    keep = KEEPS[kind](keys)
     expected = attention_weights(q, k, keep) @ v
-    assert short.is_short(q, k)
-    found = attend(q, k, v, keep)
-    pull = drawn(B, H, T, 3, seed=4).detach()
+    found = attend(q, k, v, keep, learns=True)
+    pull = drawn(B, H, queries, VALUES, seed=4, dtype=dtype).detach()
     ways = [torch.autograd.grad(out, (q, k, v), pull) for out in (found, expected)]
     torch.testing.assert_close(found, expected)
     for one, other in zip(*ways, strict=True):
@@ -45,7 +58,7 @@ def test_rows_come_as_they_lie_in_memory() -> None:
     def heads(x: Tensor) -> tuple[Tensor, ...]:
         return x.view(B, T, -1, WIDTH).transpose(1, 2).split(H, dim=1)
 
-    outs = [attend(*heads(joint)), attend(*(x.contiguous() for x in heads(joint)))]
+    outs = [attend(*heads(joint), learns=True), attend(*(x.contiguous() for x in heads(joint)), learns=True)]
     ways = [torch.autograd.grad(out.square().sum(), joint)[0] for out in outs]
     assert torch.equal(outs[0], outs[1])
     torch.testing.assert_close(ways[0], ways[1])
@@ -60,14 +73,12 @@ def test_the_fused_kernel_serves_all_others(monkeypatch: pytest.MonkeyPatch) -> 
     long = drawn(1, 1, short.LONGEST + 1, WIDTH, seed=2)
     shared = drawn(B, 1, T, WIDTH, seed=3)
     cases: list[tuple[Tensor, Tensor, Keep]] = [
-        (q.detach(), q.detach(), masks.everything()),
         (long, long, masks.everything()),
         (q, shared, masks.everything()),
         (q, q, masks.causal()),
     ]
     for queries, keys, keep in cases:
-        assert attend(queries, keys, keys, keep).shape == queries.shape
-    with torch.no_grad():
-        attend(q, q, q)
+        assert attend(queries, keys, keys, keep, learns=True).shape == queries.shape
+    attend(q, q, q)
     with pytest.raises(AssertionError, match="not for these"):
-        attend(q, q, q)
+        attend(q, q, q, learns=True)

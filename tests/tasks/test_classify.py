@@ -10,8 +10,8 @@ import torch
 
 import regard
 from regard.checkpoint.folder import own_tensors, write_model
-from regard.data.labelled import label_names
 from regard.errors import FolderError, UsageError
+from regard.metrics.labels import label_names
 from regard.models.bert import Bert, BertForSequence
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.tasks.classify import (

@@ -35,7 +35,7 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     texts: tyro.conf.Positional[tuple[str, ...]] = ()  # texts, or a file of them; - or nothing reads stdin
-    text_column: str | None = None  # of a table: the name of the column with the texts, if it is not a usual one
+    text_column: str | None = None  # of a table: the name or number of the column with the texts, if that is not usual
     out: Path | None = None  # write lines of JSON (.jsonl), a table (.csv) or labels alone (.txt)
     force: bool = False  # replace a file that is already there
     json: bool = False  # print a line of JSON for each text, with all probabilities

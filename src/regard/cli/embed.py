@@ -41,7 +41,7 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     texts: tyro.conf.Positional[tuple[str, ...]] = ()  # a file with a text a line, or texts; - or nothing reads stdin
-    text_column: str | None = None  # of a table: the name of the column with the texts, if it is not a usual one
+    text_column: str | None = None  # of a table: the name or number of the column with the texts, if that is not usual
     out: Path | None = None  # write an array (.npy), a table (.csv) or lines of JSON (.jsonl)
     no_normalise: bool = False  # leave vectors as long as they are instead of scaling them to length 1
     similarity: bool = False  # instead of vectors the cosine of every text with every other, or with those of --with
@@ -66,7 +66,9 @@ def main(verb: str, arguments: list[str]) -> int:
     settings = given | ({"normalise": False} if asked.no_normalise else {})
     EmbedConfig(**settings)  # what is wrong with it is said before anything is read
     texts = read_texts(asked.texts, asked.text_column)
-    others = read_texts((asked.with_,)) if asked.with_ is not None else None
+    others = None
+    if asked.with_ is not None:
+        others = read_texts((asked.with_,), asked.text_column if is_table((asked.with_,)) else None)
     from regard.tasks.folders import load_embedder
 
     embedder = load_embedder(asked.model, asked.precision)
@@ -104,8 +106,7 @@ def _check(asked: Any) -> None:
 
 def read_texts(given: Sequence[str], column: str | None = None) -> list[str]:
     """The texts that were asked for: those of a table, of a file, of stdin, or the arguments themselves."""
-    is_table = len(given) == 1 and given[0] != STDIN and is_file(given[0]) and table_suffix(Path(given[0]))
-    if is_table:
+    if is_table(given):
         return read_text_column(given[0], column)
     if column is not None:
         raise UsageError(f"--text-column {column} is for a table: give one file that ends in .csv, .tsv or .jsonl.")
@@ -114,6 +115,11 @@ def read_texts(given: Sequence[str], column: str | None = None) -> list[str]:
     if len(given) == 1 and is_file(given[0]):
         return _lines(Path(given[0]).read_bytes(), given[0])
     return list(given)
+
+
+def is_table(given: Sequence[str]) -> bool:
+    """Whether one file was given, which is a table by its name."""
+    return len(given) == 1 and is_file(given[0]) and table_suffix(Path(given[0])) != ""
 
 
 def is_file(word: str) -> bool:

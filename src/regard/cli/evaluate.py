@@ -13,7 +13,7 @@ from regard.cli.output import answer, answer_json
 from regard.config import to_dict
 from regard.errors import UsageError
 from regard.generation.settings import SearchConfig
-from regard.metrics.score import Confusion, Score, Scores
+from regard.metrics.score import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,8 @@ class Arguments:
     skip_bad_rows: bool = False  # leave out rows that cannot be used, and list them
     beams: int | None = None  # unfinished translations that are pursued at a time; 1 is greedy
     length_penalty: float | None = None  # more than 1 favours longer translations
-    confusion: bool = False  # of single labels: print, too, how often each was taken for each other
+    # of single labels: print, too, how often each was taken for each other; as JSON an object with scores and confusion
+    confusion: bool = False
     json: bool = False  # print the scores as JSON
 
 
@@ -62,6 +63,8 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.tag import Tagger
 
     model = load_folder(asked.model)
+    if asked.confusion and not (isinstance(model, Classifier) and model.head.answers == "one"):
+        raise UsageError("--confusion is for classifiers, and for texts or pairs with one label each.")
     if isinstance(model, Classifier):
         # A folder of another tool does not say whether it is for texts or for pairs; columns of pairs do.
         pairs = model.either and (asked.first_column or asked.second_column)
@@ -102,7 +105,7 @@ def main(verb: str, arguments: list[str]) -> int:
             progress=True,
             **search,
         )
-    table = _confusion(scores) if asked.confusion else None
+    table = scores.confusion if asked.confusion and isinstance(scores, Scores) else None
     if asked.json:
         listed = [{"name": s.name, "value": s.value, "signature": s.signature} for s in scores]
         answer_json({"scores": listed, "confusion": to_dict(table)} if table else listed)
@@ -112,10 +115,3 @@ def main(verb: str, arguments: list[str]) -> int:
     if table:
         answer(f"\nrows: the label of the file, columns: what the model said\n{table}")
     return 0
-
-
-def _confusion(scores: list[Score]) -> Confusion:
-    found = scores.confusion if isinstance(scores, Scores) else None
-    if found is None:
-        raise UsageError("--confusion is for classifiers, and for texts or pairs with one label each.")
-    return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.cli.classify import check_request, judge
-from regard.cli.embed import STDIN, is_file
+from regard.cli.embed import STDIN, is_file, is_table
 from regard.cli.flags import parse
 from regard.data.texts import read_text_pairs
 from regard.errors import UsageError
@@ -29,7 +29,7 @@ class Arguments:
 
     model: tyro.conf.Positional[Path]  # a model folder
     texts: tyro.conf.Positional[tuple[str, ...]] = ()  # two texts, or a file of pairs; - or nothing reads stdin
-    first_column: str | None = None  # of a table: the name of the column with the first texts, if it is not a usual one
+    first_column: str | None = None  # of a table: the name or number of the column with the first texts
     second_column: str | None = None  # and of that with the second ones
     out: Path | None = None  # write lines of JSON (.jsonl), a table (.csv) or labels alone (.txt)
     force: bool = False  # replace a file that is already there
@@ -44,8 +44,8 @@ def main(verb: str, arguments: list[str]) -> int:
 
 def _pairs(asked: Arguments) -> list[Text]:
     given, columns = asked.texts, _columns(asked)
-    if columns is not None and not (len(given) == 1 and given[0] != STDIN and is_file(given[0])):
-        raise UsageError("--first-column and --second-column are for a table: give one file.")
+    if columns is not None and not is_table(given):
+        raise UsageError("--first-column and --second-column are for a table: give one file that ends in .csv, .tsv …")
     if len(given) == 2:
         return [(given[0], given[1])]
     if given in ((), (STDIN,)):
@@ -62,4 +62,6 @@ def _columns(asked: Arguments) -> tuple[str, str] | None:
         return None
     if asked.first_column is None or asked.second_column is None:
         raise UsageError("give both --first-column and --second-column, or neither.")
+    if asked.first_column == asked.second_column:
+        raise UsageError(f"--first-column and --second-column are both {asked.first_column}; a pair has two texts.")
     return asked.first_column, asked.second_column

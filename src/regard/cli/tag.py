@@ -29,12 +29,13 @@ SUFFIXES = (".jsonl", ".csv", ".conll", ".txt")
 class Arguments:
     """Tag the words of texts: one line a text, each word with its tag behind a slash.
 
-    TEXTS are texts in quotes, or a file with a text a line; without them lines are read from stdin. A text is split
-    into words and marks.
+    TEXTS are texts in quotes, or a file: with a text a line, or a table (.csv, .tsv, .jsonl). Without TEXTS lines are
+    read from stdin. A text is split into words and marks.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    texts: tyro.conf.Positional[tuple[str, ...]] = ()  # texts, or a file with a text a line; - or nothing reads stdin
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()  # texts, or a file of them; - or nothing reads stdin
+    text_column: str | None = None  # of a table: the name or number of the column with the texts, if that is not usual
     out: Path | None = None  # write lines of JSON (.jsonl), a table (.csv), CoNLL columns (.conll) or lines (.txt)
     force: bool = False  # replace a file that is already there
     json: bool = False  # print a line of JSON for each text, with probabilities and entities
@@ -47,7 +48,7 @@ def main(verb: str, arguments: list[str]) -> int:
         if asked.out.suffix not in SUFFIXES:
             raise UsageError(f"--out {asked.out} must end in {' or '.join(SUFFIXES)}, which says what is written.")
         check_free(asked.out, force=asked.force)
-    texts = read_texts(asked.texts)
+    texts = read_texts(asked.texts, asked.text_column)
     from regard.tasks.folders import load_tagger
 
     found = load_tagger(asked.model)(texts)

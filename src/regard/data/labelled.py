@@ -446,7 +446,9 @@ def _chosen(path: Path, places: Sequence[int], header: Sequence[str], wanted: _W
     """Which columns of a header were taken, where there are others that could have been meant."""
     if width_of(header) == len(wanted.roles) or None not in wanted.asked:
         return ()
-    taken = ", ".join(f"{role}: {header[place].strip()}" for role, place in zip(wanted.roles, places, strict=True))
+    taken = ", ".join(
+        f"{role}: {shortened(header[place].strip())}" for role, place in zip(wanted.roles, places, strict=True)
+    )
     return (f"columns: {taken} in {path.name} (choose others with {wanted.flags})",)
 
 
@@ -473,7 +475,10 @@ def _read_records(
         if isinstance(row, BadRow):
             reading.bad.append(row)
             continue
-        keys = keys or _keys(path, row, wanted)
+        if keys is None:
+            keys = _keys(path, row, wanted)
+            names = list(row[1])
+            reading.remarks += _chosen(path, [names.index(key) for key in keys], names, wanted)
         line, record = row
         _keep(path, line, _record_fault(record, keys) or example([record[key] for key in keys]), reading)
     return keys[-1].lower() if keys else ""
@@ -501,14 +506,6 @@ def _record_fault(record: dict[str, Any], keys: Sequence[str]) -> str | None:
 
 
 # Labels of several files ----------------------------------------------------------------------------------
-
-
-def label_names(labels: Iterable[str]) -> tuple[str, ...]:
-    """All labels in a lasting order: numbers by their size, others by the alphabet."""
-    names = set(labels)
-    if all(_number(name) is not None for name in names):
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
-    return tuple(sorted(names))
 
 
 def require_two_labels(labels: Sequence[str], path: Path | str, count: int) -> None:

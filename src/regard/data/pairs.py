@@ -330,6 +330,9 @@ def _keys_of(path: Path, record: dict[str, Any], columns: Columns | None) -> Col
         if all(key in record for key in wanted):
             return wanted
     missing = next(key for key in candidates[0] if key not in record)
+    if columns is None:
+        listed = ", ".join(map(shortened, list(record)[:20]))
+        raise DataError(f"{path}: no column {missing!r}; its columns are: {listed}. Name two of them with --columns.")
     raise missing_column(path, missing, list(record))
 
 

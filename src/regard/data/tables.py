@@ -44,7 +44,7 @@ def too_short(path: Path, line: int, cells: list[str], needed: int) -> BadRow:
 
 def too_long(path: Path, line: int, width: int, wanted: int, *, header: bool, suffix: str) -> BadRow:
     whose = "the header has" if header else "most rows have"
-    mark = "a comma (or a semicolon) without quotes" if suffix == ".csv" else "a tab"
+    mark = "a comma, or whatever separates its cells, without quotes" if suffix == ".csv" else "a tab"
     return BadRow(str(path), line, f"{width} columns where {whose} {wanted}; is there {mark} inside a sentence?")
 
 
@@ -106,14 +106,14 @@ def _long_cells() -> Iterator[None]:
 
 def _delimiter(text: Lines) -> str:
     """What separates the cells: commas, unless only semicolons give the first rows as many cells each."""
-    semicolons, commas = (_widths(text, mark) for mark in (";", ","))
-    steady = len(semicolons) > 1 and len({*semicolons}) == 1 and semicolons[0] > 1
-    return ";" if steady and ({*commas} == {1} or len({*commas}) > 1) else ","
+    return ";" if _is_steady(text, ";") and not _is_steady(text, ",") else ","
 
 
-def _widths(text: Lines, delimiter: str) -> list[int]:
-    rows = itertools.islice(_parsed_csv(text, delimiter), LOOKED_AT)
-    return [len(cells) for _, _, cells in rows if cells and not isinstance(cells, str)]
+def _is_steady(text: Lines, delimiter: str) -> bool:
+    """Whether the first rows have as many cells each, of which there are more than one."""
+    rows = [cells for _, _, cells in itertools.islice(_parsed_csv(text, delimiter), LOOKED_AT) if cells]
+    widths = {0 if isinstance(cells, str) else len(cells) for cells in rows}  # 0: not to be read by this mark
+    return len(rows) > 1 and len(widths) == 1 and max(widths) > 1
 
 
 def _parsed_csv(text: Lines, delimiter: str) -> Iterator[tuple[int, int, list[str] | str]]:

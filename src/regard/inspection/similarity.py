@@ -7,6 +7,7 @@ numbers in the file. Beside them stands what counting shared words reaches.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,12 +39,10 @@ def score_similarity(
     cosines = (firsts * seconds).sum(axis=1, dtype=np.float64)
     overlaps = [word_overlap(pair.first, pair.second) for pair in pairs]
     how = f"cosine|pooling:{embedder.config.pooling}"
-    scores = [*_correlations(cosines, gold, "", how), *_correlations(overlaps, gold, " of word overlap", "Jaccard")]
+    scores = [replace(score, signature=f"{how}|{score.signature}") for score in _correlations(cosines, gold)]
+    scores += [score.as_baseline("word overlap", "Jaccard") for score in _correlations(overlaps, gold)]
     return scores, [*reading.remarks, *(f"left out: {row}" for row in reading.bad)]
 
 
-def _correlations(said: Numbers, gold: Numbers, whose: str, how: str) -> list[Score]:
-    return [
-        Score(f"{found.name}{whose}", found.value, f"{how}|{found.signature}")
-        for found in (pearson(said, gold), spearman(said, gold))
-    ]
+def _correlations(said: Numbers, gold: Numbers) -> list[Score]:
+    return [pearson(said, gold), spearman(said, gold)]

@@ -102,10 +102,19 @@ def label_counts(predicted: Sequence[Labels], gold: Sequence[Labels]) -> dict[st
     return {label: Counts(right[label], given[label], due[label]) for label in sorted(given.keys() | due.keys())}
 
 
+def label_names(labels: Iterable[str]) -> tuple[str, ...]:
+    """All labels in a lasting order: numbers by their size, others by the alphabet."""
+    names = set(labels)
+    try:
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    except ValueError:  # not all are numbers
+        return tuple(sorted(names))
+
+
 def confusion(predicted: Sequence[str], gold: Sequence[str]) -> Confusion:
     """The table of single labels: which was due, which was given."""
     check_same_length(predicted, gold)
-    labels = tuple(sorted({*predicted, *gold}))
+    labels = label_names([*predicted, *gold])
     pairs = Counter(zip(gold, predicted, strict=True))
     return Confusion(labels, tuple(tuple(pairs[due, given] for given in labels) for due in labels))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+PERFECT = 100.0  # of scores in hundredths, as all are that have baselines
+
 
 @dataclass(frozen=True)
 class Score:
@@ -47,12 +49,17 @@ class Scores(list[Score]):
 
 
 def no_better(scores: Sequence[Score]) -> str:
-    """In words that a model is no better than a baseline beside it; nothing where it is."""
+    """In words that a model is no better than a baseline beside it; nothing where it is.
+
+    The score that counts is the first that has a baseline. Nobody can be better than perfect.
+    """
     values = {score.name: score.value for score in scores}
-    for score in scores:
-        if score.baseline_of and values[score.baseline_of] <= score.value:
+    rivals = [score for score in scores if score.baseline_of in values]
+    counts = rivals[0].baseline_of if rivals else ""
+    for rival in rivals:
+        if rival.baseline_of == counts and values[counts] <= rival.value < PERFECT:
             return (
-                f"no better than a baseline: {score.baseline_of} {values[score.baseline_of]:.2f}, {score.name} "
-                f"{score.value:.2f}. A longer training, more examples or another --learning-rate may help."
+                f"no better than a baseline: {counts} {values[counts]:.2f}, {rival.name} {rival.value:.2f}. A longer "
+                "training, more examples or another --learning-rate may help."
             )
     return ""

@@ -65,7 +65,7 @@ class Bert(nn.Module):
         """ids (B, T) → hidden states (B, T, D).
 
         Who needs few of them saves a part of the last block: `at_first` gives those of the first tokens alone, (B, 1,
-        D), and `places` those at some of the B·T places, (N, D).
+        D), and `places` those at some of the B·T places, (P, D).
 
         Row b has `lengths[b]` real ids, and padding behind them, which nobody attends to; None says that all are real.
         `segments` (B, T) tells to which of the texts an id belongs; None says that there is one text.
@@ -254,7 +254,7 @@ class BertForSequence(nn.Module):
 
 
 class BertForTokens(nn.Module):
-    """A text → logits of every token's label (B, T, outputs), or of those at some of the B·T `places` (N, outputs)."""
+    """A text → logits of every token's label (B, T, outputs), or of those at some of the B·T `places` (P, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__()

@@ -5,7 +5,7 @@
 | q, k, v | Q, K, V | (B, H, T or S, Dh) |
 | weights | A, α | (B, H, T, S), rows sum to 1 |
 
-`attention_weights` is for those who want to see. Modules call `attend`, which stays on the fused kernel.
+`attention_weights` is for those who want to see. Modules call `attend`, which takes the fastest way.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ def attend(
     *,
     scorer: Scorer | None = None,
     dropout: float = 0.0,
+    learns: bool = False,
 ) -> Tensor:
     """The values, averaged by the attention weights: (B, H, T, Dv).
 
     `dropout` is the share of weights set to zero, for training. Without it the scaled dot product runs in torch's
-    fused kernel, and the weights never exist in memory; short rows are learned from by a way of their own.
+    fused kernel, and the weights never exist in memory. A training step `learns`, and keeps those of short rows: then
+    the way back is faster (see `short`).
     """
     check_shapes(q, k, v)
     scorer = scorer or ScaledDot()
@@ -60,7 +62,7 @@ def attend(
     queries, keys = q.shape[-2], k.shape[-2]
     scale = scorer.factor(q.shape[-1])
     grouped = q.shape[1] != k.shape[1]
-    if is_short(q, k) and not keep.is_only_causal:
+    if learns and is_short(q, k) and not keep.is_only_causal:
         kept = None if keep.is_everything else keep.dense(queries, keys, q.device)
         return attend_shortly(q, k, v, kept, scale)
     if keep.is_everything or (keep.is_only_causal and queries == 1):

@@ -89,7 +89,7 @@ class Block(nn.Module):
         return out
 
     def at(self, places: Tensor, x: Tensor, keep: Keep = EVERYTHING) -> Tensor:
-        """x (B, T, D) → what leaves the block at some of the B·T places, (N, D); for post-norm encoders."""
+        """x (B, T, D) → what leaves the block at some of the B·T places, (P, D); in encoders that nobody looks into."""
         here = self.self_residual(x, lambda x: self.self_attention(x, keep)).flatten(0, 1)[places]
         out: Tensor = self.feed_forward_residual(here, self.feed_forward)
         return out

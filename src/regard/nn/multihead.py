@@ -94,7 +94,7 @@ class MultiHeadAttention(nn.Module):
         weights = self.attention_tap(scorer, q, k, keep)
         # None means that nobody changes the weights, and the fused kernel may keep them to itself.
         if weights is None:
-            heads = attend(q, k, v, keep, scorer=scorer, dropout=dropout)
+            heads = attend(q, k, v, keep, scorer=scorer, dropout=dropout, learns=self.training)
         else:
             heads = weights @ for_every_head(v, self.heads)
         heads = self.heads_tap(heads)  # (B, H, T, Dh)

@@ -86,7 +86,8 @@ class LabelConfig:
     # number: the embeddings and so many layers from below
     freeze: str = "nothing"
     layer_decay: float = 1.0  # each layer learns at this part of the rate of the one above it; 1 is the same for all
-    class_weights: Literal["none", "balanced"] = "none"  # balanced: rare labels count as much as common ones
+    # balanced: rare labels count as much as common ones, in the validation loss, too
+    class_weights: Literal["none", "balanced"] = "none"
     validation_share: float = 0.1  # of the examples, held out where no --validation is given
 
     def __post_init__(self) -> None:

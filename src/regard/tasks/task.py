@@ -21,7 +21,7 @@ class Loss(NamedTuple):
     """The loss of one batch."""
 
     train: Tensor  # what is minimised, with smoothing and the like
-    plain: Tensor  # the cross-entropy itself, which curves show
+    plain: Tensor  # the cross-entropy itself, which curves show; of weighted labels by their weights
     tokens: int  # how many predictions it averages over: what the task calls `counted`
 
 

@@ -53,7 +53,7 @@ NOT_FOR_LABELS = {
 USUAL_EPOCHS = 3  # of weights that know something already, and of many examples
 FEWEST_STEPS = 300  # that a new model needs before it has learned anything from few examples
 MOST_EPOCHS = 40  # beyond which it only learns them by heart
-MOST_VALIDATIONS = 10  # as often as any training
+MOST_VALIDATIONS = 10  # more lines than that nobody reads
 FEW = 30  # examples that one or two mistakes more or less make look good or bad
 FREE = ("dropout", "attention_dropout", "head_dropout")  # what may be other than in the folder that is begun with
 

@@ -168,10 +168,15 @@ def _begin(
     config = dataclasses.replace(
         config,
         pieces=filler.tokenizer.vocab_size,
-        next_sentence=config.next_sentence and model.follows is not None and found.segments > 1,
+        next_sentence=config.next_sentence and _tells_pairs(model),
         window=config.window or min(found.context, ROW),
     )
     return _Begun(folder, model, filler.tokenizer, config)
+
+
+def _tells_pairs(model: BertForPretraining) -> bool:
+    """Whether a model has a head for pairs of sentences, and two segments to tell them by."""
+    return model.follows is not None and model.config.segments > 1
 
 
 def score_text(filler: Filler, data: Sequence[Path]) -> tuple[list[Score], list[str]]:
@@ -189,7 +194,7 @@ def score_text(filler: Filler, data: Sequence[Path]) -> tuple[list[Score], list[
         remarks.append(f"scored on the last {MOST_HELD_OUT:,} of {len(documents.ids):,} pieces")
         documents = documents.split(share=MOST_HELD_OUT / len(documents.ids), most=MOST_HELD_OUT)[1]
     halves = documents.split(share=0.5, most=len(documents.ids))
-    pairs = filler.model.follows is not None
+    pairs = _tells_pairs(filler.model)
     found, sums = [], [0.0, 0.0]
     for half, other in (halves, halves[::-1]):
         guessed = HeldOut(half, tokenizer, window=window, pairs=pairs).guess(filler.model)

@@ -24,7 +24,6 @@ from regard.data.labelled import (
     LabelledPair,
     PairColumns,
     TextColumns,
-    label_names,
     names_pairs,
     read_labelled,
     read_labelled_pairs,
@@ -34,7 +33,7 @@ from regard.data.labelled import (
 from regard.data.world.inference import inferences
 from regard.data.world.opinions import opinions
 from regard.errors import DataError, UsageError, some
-from regard.metrics.labels import confusion
+from regard.metrics.labels import confusion, label_names
 from regard.metrics.score import Scores
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import CLASSIFY, NUMBER, PAIR, LabelConfig
@@ -165,12 +164,12 @@ def score_file(model: Classifier, files: LabelFiles) -> tuple[Scores, list[str]]
     reading = read_examples(task, dataclasses.replace(files, numbers=numbers, separator=separator), files.data)
     reading = known_only(reading, files.data, model.head, skip_bad_rows=files.skip_bad_rows)
     texts, gold = zip(*_sides(reading.examples), strict=True)
-    answers = [gold_of(found) for found in model(list(texts))]
+    found = model(list(texts))
+    answers = [gold_of(one) for one in found]
     scores = score_answers(answers, gold, model.head) + baseline(model.commonest, gold, model.head)
     taken = None
     if model.head.answers == "one":
-        said, due = ([labels[0] for labels in side if isinstance(labels, tuple)] for side in (answers, gold))
-        taken = confusion(said, due)
+        taken = confusion([one.label for one in found], [labels[0] for labels in gold])
     return Scores(scores, taken), [*reading.remarks, *skipped_rows(reading.bad)]
 
 
