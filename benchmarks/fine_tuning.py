@@ -340,7 +340,7 @@ def main() -> None:
     data = asked.data or place.parent
     asked.results.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in asked.results.read_text().splitlines()] if asked.results.exists() else []
-    found = {(one["side"], one["data"], one["seed"]): one for one in done}
+    found = {(one["side"], one["data"], one["seed"]): one for one in done if one["epochs"] == PLANS[one["data"]].epochs}
     context = multiprocessing.get_context("spawn")
     for name in asked.tasks:
         for seed in asked.seeds:
@@ -352,7 +352,8 @@ def main() -> None:
                 process.start()
                 value, seconds = _get(results, process)
                 process.join()
-                line = dict(side=side, data=name, seed=seed, score=round(value, 3), seconds=round(seconds, 1))
+                line = dict(side=side, data=name, seed=seed, epochs=PLANS[name].epochs)
+                line |= dict(score=round(value, 3), seconds=round(seconds, 1))
                 found[side, name, seed] = line
                 with asked.results.open("a") as file:
                     file.write(json.dumps(line) + "\n")

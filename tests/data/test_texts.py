@@ -68,9 +68,7 @@ def test_a_column_that_was_asked_for(tmp_path: Path, name: str, content: str, co
 )
 def test_a_column_that_is_not_there(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(
-        MissingColumnError, match=r"no column 'Wat'; its columns are: who, what\. Did you mean 'what'\?"
-    ):
+    with pytest.raises(MissingColumnError, match=r"no column 'Wat'; .*: who, what\. Did you mean 'what'\?"):
         read_text_column(tmp_path / name, "Wat")
     with pytest.raises(MissingColumnError, match=r"no column '3'; its columns are: who, what"):
         read_text_column(tmp_path / name, "3")

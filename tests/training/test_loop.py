@@ -334,6 +334,12 @@ def test_m150_overfitting_is_said_in_words(tmp_path: Path) -> None:
     assert said.startswith("overfitting: the validation loss rose from 80.0000 at step 14 to 95.0000, while the")
     assert "--keep best" in said
     assert "are kept" in flagged("kept", 90.0, 80.0, 95.0, keep="best")
+    best = Trainer(Scripted(90.0, 80.0, 95.0), config(steps=20, validations=3, keep="best"), tmp_path / "best")
+    last = Trainer(Scripted(90.0, 80.0, 95.0), config(steps=20, validations=3), tmp_path / "last")
+    best.run()
+    last.run()
+    assert best.kept().startswith("kept: the weights of step 14, whose validation loss was the lowest")
+    assert last.kept() == ""
     gap = flagged("good", 90.0, 80.0, 81.0)
     assert gap.startswith("gap: the training loss is ") and "the validation loss 81.0000" in gap
     assert flagged("slow", 0.0001, 0.00012) == "", "the training loss is above it, too"

@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
         scorer = ScaledDot()
         dropout = self.dropout * self.strength if self.training else 0.0
         weights = self.attention_tap(scorer, q, k, keep)
-        # None means that nobody changes the weights, and the fused kernel may keep them to itself.
+        # None means that nobody changes the weights, and whoever computes them may keep them to itself.
         if weights is None:
             heads = attend(q, k, v, keep, scorer=scorer, dropout=dropout, learns=self.training)
         else:

@@ -3,8 +3,8 @@
 A model carries taps: places where a value may be seen or replaced. Each has an address such as `decoder.2.cross`.
 
 - `with capture(model) as trace:` records, at every attention, a *recipe*: the scorer, the queries and keys as
-  they were scored, and the keep. The forward pass stays on the fused kernel; weights are computed from the
-  recipe only for the layer, heads and rows that somebody reads. So memory grows with tokens × width.
+  they were scored, and the keep. The forward pass stays what it is; weights are computed from the recipe
+  only for the layer, heads and rows that somebody reads. So memory grows with tokens × width.
 - `with edit(model, address, change):` replaces a tapped value for the block: `change(value) -> value`.
 - `with observe(model, address, …) as seen:` keeps tapped values as they pass, unchanged.
 

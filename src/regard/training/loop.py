@@ -145,6 +145,15 @@ class Trainer:
         self.task.model.eval()
         return self.at
 
+    def kept(self) -> str:
+        """In words which weights were kept, where the validation examples chose them."""
+        if not self._best:
+            return ""
+        return (
+            f"kept: the weights of step {self.at.lowest_step:,}, whose validation loss was the lowest; scores on the same "
+            f"examples are a little flattered"
+        )
+
     def overfitting(self) -> str:
         """In words whether the model learned its examples by heart, or nothing."""
         at = self.at

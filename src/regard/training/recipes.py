@@ -123,7 +123,7 @@ def labelling_recipe(*, begins: bool, lora: bool, width: int | None = None) -> R
     What is begun with takes longer steps if it is narrower than most: `width` is its own, if it is known.
 
     Weights that are begun with are fine-tuned with dropout, whatever they were pre-trained with, but without dropping
-    attention weights: that helps no more, and keeps the fused kernel from being used. A model is kept as it was when it
+    attention weights: that helps no more, and takes longer. A model is kept as it was when it
     did best on what was held out, because few examples are soon learned by heart.
     """
     usual = min(1e-3, 5e-5 * max(1.0, WIDE / (width or WIDE)) ** 3)

@@ -88,9 +88,10 @@ def carry_out(
     if options.force:  # an earlier run goes only when nothing is left that could be wrong with this one
         clear_output(out)
     position = trainer.run(resume=options.resume)
-    if flag := trainer.overfitting():
-        options.progress.say(flag)
-        choices.append(flag)
+    for remark in (trainer.kept(), trainer.overfitting()):
+        if remark:
+            options.progress.say(remark)
+            choices.append(remark)
     weights = beginning.close(task.model, out) if beginning else whole(task.model)
     if beginning:
         described = {**described, **beginning.settings()}
