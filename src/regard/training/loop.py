@@ -150,8 +150,8 @@ class Trainer:
         if not self._best:
             return ""
         return (
-            f"kept: the weights of step {self.at.lowest_step:,}, whose validation loss was the lowest; scores on the same "
-            f"examples are a little flattered"
+            f"kept: the weights of step {self.at.lowest_step:,}, whose validation loss was the lowest; scores on the "
+            "same examples are a little flattered"
         )
 
     def overfitting(self) -> str:
