@@ -45,7 +45,7 @@ class _Short(torch.autograd.Function):
         return torch.bmm(weights, v3).view(batch, heads, queries, -1)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         q3, k3, v3, weights = ctx.saved_tensors
         g3 = gradient.flatten(0, 1)

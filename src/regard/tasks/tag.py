@@ -275,7 +275,8 @@ class TagTask(RowTask[Tagger]):
         width = inputs.ids.shape[1]
         windows = (self._cut[held][index][0] for index in indices)
         places = [number * width + place for number, window in enumerate(windows) for place in window.places]
-        return self.model(*inputs, places=torch.tensor(places, device=inputs.ids.device))
+        out: Tensor = self.model(*inputs, places=torch.tensor(places, device=inputs.ids.device))
+        return out
 
     def due(self, *, held: bool) -> bytes:
         # Where words begin counts, too: it is what the tags are for.
