@@ -384,10 +384,13 @@ def test_m158_m160_it_learns_answers_and_silence() -> None:
     assert doing.product.config.threshold == 0, "a place to start from"
     doing.model.train()
     optimiser = torch.optim.Adam(doing.model.parameters(), lr=0.003)
-    for _ in range(400):
+    for _ in range(2000):  # when it understands depends on how sums are rounded: after 300 steps, or after 600
         optimiser.zero_grad()
-        doing.loss(range(5)).train.backward()
+        loss = doing.loss(range(5)).train
+        loss.backward()
         optimiser.step()
+        if loss.item() < 0.01:
+            break
     scores, samples = doing.evaluate()
     assert [one.value for one in scores[:2]] == [100, 100]
     assert samples[0].reference == samples[0].output == "The cat"
