@@ -18,6 +18,7 @@ from regard.tasks.fill import Filler, FillTask, fresh_bert
 from regard.tasks.settings import FillConfig
 from regard.text.tokenizer import BERT_SYMBOLS
 from regard.text.training import train_tokenizer
+from regard.training.filling import score_text
 from regard.training.loop import InterruptedRunError, Trainer
 from regard.training.replicas import Replicas
 from regard.training.settings import TrainingConfig
@@ -216,6 +217,16 @@ def test_which_text_follows(learned: FillTask) -> None:
     first = "The red house is very red."
     assert filler.follows(first, "The red door is very red.") > filler.follows(first, "The blue wall is very blue.")
     assert 0 < filler.follows("the wall " * 100, "the wall " * 100) < 1
+
+
+def test_a_bert_with_one_segment_is_not_asked_about_pairs(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
+    names = []
+    for segments in (1, 2):
+        net = fresh_bert(TOKENIZER, {**SHAPE, "segments": segments}, next_sentence=True, seed=0)
+        scores, _ = score_text(Filler(net.eval(), TOKENIZER), [tmp_path / "texts.txt"])
+        names.append([score.name for score in scores])
+    assert names[1] == [*names[0], "next sentence"]
 
 
 def test_without_pairs_there_is_no_such_question() -> None:

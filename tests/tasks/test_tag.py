@@ -110,6 +110,11 @@ def test_m156_scores_beside_a_word_list() -> None:
     assert scores == {"entity F1 of a word list": pytest.approx(200 / 3), "accuracy of a word list": 50}
 
 
+def test_gold_tags_say_whether_there_are_entities() -> None:
+    assert [score.name for score in score_tags([["B-loc"]], [["O"]])] == ["accuracy"]
+    assert [score.name for score in score_tags([["O"]], [["B-loc"]])] == ["entity F1", "accuracy"]
+
+
 def learned(sentences: list[Tagged], held: list[Tagged] | None = None) -> TagTask:
     net = make_tagger_model(model(), HEAD, seed=1).eval()
     both = sentences, held or sentences
