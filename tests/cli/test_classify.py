@@ -273,7 +273,7 @@ def test_the_help_tells_what_is_usual_for_a_new_model_and_for_one_that_goes_on(r
     shown = " ".join(regard("train", "classify", "--help").out.replace("│", " ").split())
     rate = "(usually 0.0005; with --from 5e-05 (more if it is narrow), with --lora 0.001)"
     assert f"full rate of AdamW {rate}" in shown
-    assert "with the lowest validation loss (usually best)" in shown
+    assert "(usually best; with --from last)" in shown
     assert "--minutes X how long to train; the schedule fits itself to it --" in shown, "epochs settle it"
 
 
