@@ -43,7 +43,9 @@ $VENV, or build beside it: VENV=.venv-$version PYTHON=$PYTHON make test"
 # Byte-compiling all of torch takes longer than compiling the modules that are really imported.
 install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt "$@"; }
 
-install setuptools  # the builder first and pinned too; building in isolation would fetch an unpinned one
+# The builders first and pinned too: building in isolation would fetch unpinned ones. seqeval, which the tests compare
+# entity scores with, comes as source and learns its own version from setuptools-scm.
+if [ "$part" = dev ]; then install setuptools setuptools-scm; else install setuptools; fi
 
 # torch first and exactly as pinned: where a CPU build lies at hand, pip takes it. On Linux the default build can bring
 # gigabytes of CUDA; TORCH_INDEX names another index to take torch from.
