@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import UsageError, unknown
+from regard.errors import UsageError, some, unknown
 
 if TYPE_CHECKING:
     from regard.metrics.score import Score
@@ -228,6 +228,8 @@ def evaluate(
     from regard.tasks.translate import Translator
 
     if isinstance(model, Embedder):
+        if search:
+            raise UsageError(f"{some(sorted(search))} is not for a BERT without a head for labels.")
         return _evaluate_encoder(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress)
     if not isinstance(model, Translator):
         return _evaluate_labels(model, data, columns, skip_bad_rows=skip_bad_rows, progress=progress, **search)
@@ -239,8 +241,8 @@ def evaluate(
         raise UsageError("evaluate needs a file of pairs.")
     reading = read_pairs(paths, columns=columns, skip_bad_rows=skip_bad_rows)
     if progress and (reading.remarks or reading.bad):
+        from regard.data.files import skipped_rows
         from regard.training.progress import Lines
-        from regard.training.translation import skipped_rows
 
         Lines().say("\n".join([*reading.remarks, *skipped_rows(reading.bad)]))
     pairs = [pair.reversed() for pair in reading.pairs] if reverse else reading.pairs

@@ -50,6 +50,11 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {what} {given!r}.{hint} Known: {', '.join(names)}.")
 
 
+def number_of(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun: "1 example", "2,000 examples"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def some(names: Sequence[str], *, shown: int = 5) -> str:
     """The first few names of a list for a message, and how many more there are."""
     rest = len(names) - shown

@@ -16,7 +16,7 @@ def make_word(word: str, senses: tuple[str, ...], per_sense: int = 4) -> WordSen
     random = np.random.default_rng(len(word))
     count = per_sense * len(senses)
     meant = tuple(sense for sense in senses for _ in range(per_sense))
-    texts = tuple(f"<b>The</b> {word} number {n} & more." for n in range(count))
+    texts = tuple(f"🙂 <b>The</b> {word} number {n} & more." for n in range(count))
 
     def layer(name: str, accuracy: float) -> LayerSenses:
         nearest = np.array([[(n + step) % count for step in range(1, 6)] for n in range(count)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -126,15 +127,47 @@ def test_files_that_hold_other_than_pairs(regard: Run, place: Path, tmp_path: Pa
     assert f"{tmp_path / 'a.tsv'}:2: 1 column, 2 needed" in said.err
     assert "--skip-bad-rows" not in said.err
     assert regard("pair", place / "judge", tmp_path / "no.tsv").code == 2
+    (tmp_path / "b.txt").write_text("a\nb\n", encoding="utf-8")
+    for verb, model in (("pair", "judge"), ("classify", "model"), ("embed", "model")):
+        said = regard(verb, place / model, tmp_path / "b.txt", tmp_path / "b.txt")
+        assert (said.code, "is a file among 2 texts" in said.err, said.out) == (2, True, ""), verb
+
+
+def test_packed_lines_are_read(regard: Run, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"the red car is fine\nthe dog\n"))
+    said = regard("classify", place / "model", tmp_path / "a.txt.gz", "--json")
+    assert [json.loads(line)["text"] for line in said.out.splitlines()] == ["the red car is fine", "the dog"]
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "kind"),
+    [
+        ("model", ["--tag-column", "2"], "--tag-column is not for a classifier of texts"),
+        ("model", ["--first-column", "a"], "there are --text-column, --label-column, --separator"),
+        ("judge", ["--text-column", "a"], "--text-column is not for a judge of pairs"),
+        ("judge", ["--beams", "2"], "--beams is not for a judge of pairs"),
+    ],
+)
+def test_flags_that_say_nothing_to_a_model(regard: Run, place: Path, model: str, flags: list[str], kind: str) -> None:
+    said = regard("evaluate", place / model, place / "train.tsv", *flags)
+    assert (said.code, kind in said.err) == (2, True), said.err
+
+
+@pytest.mark.parametrize(
+    "flags", [["--label-column", "stars"], ["--separator", ";"], ["--skip-bad-rows"]], ids=" ".join
+)
+def test_flags_of_a_file_that_was_not_given(regard: Run, tmp_path: Path, flags: list[str]) -> None:
+    said = regard("train", "classify", "--out", tmp_path / "m", *flags)
+    assert (said.code, f"{flags[0]} needs a training file beside it" in said.err) == (2, True)
 
 
 def test_empty_texts_are_named(regard: Run, place: Path) -> None:
     said = regard("classify", place / "model", stdin=b"the red car is fine\n\n \n")
     assert (said.code, said.out.count("\n")) == (0, 3)
-    assert "2 of 3 texts have no words: text 2, 3." in said.err
+    assert "2 of 3 texts without words: text 2, 3." in said.err
     said = regard("pair", place / "judge", "the red car is fine", "")
     assert said.code == 0
-    assert "1 of 1 pairs have a text without words: pair 1." in said.err
+    assert "1 of 1 pair with a text without words: pair 1." in said.err
 
 
 def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
@@ -157,7 +190,7 @@ def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
     assert "test.tsv:3: label 'so-so' was not in training (bad, good)" in said.err
     said = regard("evaluate", place / "model", tmp_path / "test.tsv", "--skip-bad-rows")
     assert said.code == 0
-    assert "skipped: 1 bad rows" in said.err
+    assert "skipped: 1 bad row\n" in said.err
 
 
 def test_m152_labels_that_were_taken_for_others(regard: Run, place: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_line_of_100_000_words_is_cut_and_an_empty_one_named(regard: Any, bert
     said = regard("embed", bert, path, "--out", tmp_path / "v.npy")
     assert said.code == 0
     assert "1 of 3 texts cut off after 41 tokens: text 3 (" in said.err
-    assert "1 of 3 texts have no words" in said.err
+    assert "1 of 3 texts without words" in said.err
     assert np.load(tmp_path / "v.npy").shape == (3, 14)
 
 

@@ -67,7 +67,7 @@ def test_bad_rows_are_named_or_left_out_and_listed(regard: Run, model: Path, tmp
     assert "--skip-bad-rows" in said.err
     skipping = regard("evaluate", model, path, "--skip-bad-rows")
     assert skipping.code == 0
-    assert "skipped: 1 bad rows" in skipping.err
+    assert "skipped: 1 bad row\n" in skipping.err
     assert f"{path}:2: empty line" in skipping.err
 
 

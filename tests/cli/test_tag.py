@@ -102,3 +102,13 @@ def test_without_a_file_the_world_is_used(regard: Run, tmp_path: Path) -> None:
     assert said.code == 0, said.err
     assert "data: the built-in world's names (no file was given)" in said.err
     assert "more windows, none is cut" in said.err
+
+
+def test_an_epoch_has_as_many_rows_as_there_are_windows(regard: Run, tmp_path: Path) -> None:
+    sentence = "".join(f"w{n}\t{'B-x' if n % 7 == 0 else 'O'}\n" for n in range(60))
+    (tmp_path / "long.conll").write_text("\n".join([sentence.replace("w", letter) for letter in "abcd"]), "utf-8")
+    flags = ["--max-tokens", 12, "--batch-rows", 1, "--epochs", 1, "--validations", 1]
+    said = regard("train", "tag", tmp_path / "long.conll", "--out", tmp_path / "m", *SHAPE, *flags)
+    assert said.code == 0, said.err
+    steps = json.loads((tmp_path / "m" / "config.json").read_text("utf-8"))["training"]["steps"]
+    assert steps > 3 * 5, "three sentences of sixty words, of which a window holds ten at most"

@@ -37,6 +37,22 @@ def test_all_forms_say_the_same(name: str, text: str, id_: str, tmp_path: Path) 
         assert read_piped(text.encode()).examples == wanted
 
 
+def test_rows_without_an_id_have_their_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,question,passage\n,Who?,A cat.\n ,What?,A dog.\n", encoding="utf-8")
+    assert [one.id for one in read_asked(tmp_path / "a.csv").examples] == ["2", "3"]
+    lines = b'{"id": null, "question": "Who?", "passage": "A cat."}\n{"question": "What?", "passage": "A dog."}\n'
+    assert [one.id for one in read_piped(lines).examples] == ["1", "2"]
+
+
+def test_every_bad_row_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("Où?\tUn café.\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"a\.tsv:1: not valid UTF-8"):
+        read_asked(tmp_path / "a.tsv")
+    (tmp_path / "b.csv").write_text("question,passage,id\nWho?,A cat.\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"b\.csv:2: 2 columns, 3 needed"):
+        read_asked(tmp_path / "b.csv")
+
+
 def test_quotes_commas_and_line_breaks_in_cells(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('question,passage\n"Who, then?","A ""cat""\nsleeps."\n', encoding="utf-8")

@@ -57,7 +57,8 @@ def test_layouts_that_are_recognised(name: str, lines: list[str], tmp_path: Path
     reading = read_labelled(_write(tmp_path / name, *lines))
     assert reading.examples == EXAMPLES
     header = name.endswith("jsonl") or "abel" in lines[0]
-    assert reading.lines == list(range(1, 5)) if name.endswith("jsonl") or not header else [2, 3, 4, 5]
+    first = 2 if header and not name.endswith("jsonl") else 1
+    assert reading.lines == list(range(first, first + 4))
     assert any("no header" in remark for remark in reading.remarks) != header, "a layout that was guessed is said"
 
 
@@ -165,7 +166,7 @@ def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", "text\tlabel", *["\tx"] * 7, "a\ty")
     with pytest.raises(DataError, match=r"7 of 8 rows cannot be used(.|\n)*a\.tsv:6: (.|\n)*… and 2 more"):
         read_labelled(path)
-    with pytest.raises(DataError, match=r"no labelled texts found; all 1 rows are bad"):
+    with pytest.raises(DataError, match=r"no labelled texts found; the only row is bad"):
         read_labelled(_write(tmp_path / "b.tsv", "text\tlabel", "\tx"), skip_bad_rows=True)
 
 
@@ -232,6 +233,13 @@ def test_numbers_of_columns_that_are_not_there(tmp_path: Path) -> None:
                 read_labelled(path, columns=columns)
     years = _write(tmp_path / "c.jsonl", '{"text": "a", "2024": "x"}')
     assert read_labelled(years, columns=TextColumns(label="2024")).examples == [Labelled("a", ("x",))]
+
+
+def test_a_header_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("texte,étiquette\nbien,oui\nmal,non\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"a\.csv:1: not valid UTF-8.*This row should name the columns"):
+        read_labelled(path, columns=TextColumns(text="texte", label="étiquette"))
 
 
 def test_headers_of_the_same_name(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_word_of_one_sense_has_nothing_to_tell_apart(tmp_path: Path) -> None:
     assert len(kept.examples) == 4
     assert [row.line for row in kept.bad] == [5, 6, 7]
     lonely = write(tmp_path / "t.tsv", *rows[:2])
-    with pytest.raises(DataError, match="no sentence of a word with two senses"):
+    with pytest.raises(DataError, match="no sentences of words with two senses"):
         read_senses(lonely, skip_bad_rows=True)
 
 
@@ -109,7 +109,7 @@ def test_columns_that_are_missing_or_there_twice_are_listed(tmp_path: Path) -> N
 def test_files_that_are_none(tmp_path: Path) -> None:
     assert "does not exist" in said(tmp_path / "none.tsv")
     (tmp_path / "empty.tsv").write_bytes(b"")
-    assert "no sentence of a word with two senses" in said(tmp_path / "empty.tsv")
+    assert "no sentences of words with two senses" in said(tmp_path / "empty.tsv")
     (tmp_path / "bytes.tsv").write_bytes(b"bank\tmoney\tA bank \xff.\n")
     assert "bytes.tsv:1: not valid UTF-8" in said(tmp_path / "bytes.tsv")
 
@@ -121,7 +121,7 @@ def test_where_a_word_stands(tmp_path: Path) -> None:
     assert find_word("bank", "embankment") is None
     reading = read_senses(write(tmp_path / "s.tsv", *ROWS, ("Bank", "money", "A bank is a bank.")))
     assert reading.examples[-1] == SenseSentence("A bank is a bank.", "bank", 2, "money")
-    assert reading.remarks == ["1 sentences have their word more than once: the first counts"]
+    assert reading.remarks == ["1 sentence with their word more than once: the first counts"]
 
 
 def test_m28_the_world_has_enough_sentences_of_every_sense() -> None:

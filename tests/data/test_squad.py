@@ -47,7 +47,7 @@ def test_both_versions(name: str, tmp_path: Path) -> None:
         ({"answers": ["the kitchen"]}, 'an answer needs a "text"'),
         ({"answers": "the kitchen"}, '"answers" are a text, not a list'),
         ({"answers": []}, "it has no answers, and is_impossible does not say"),
-        ({"is_impossible": True}, "it is_impossible and has 1 answers"),
+        ({"is_impossible": True}, "it is_impossible and has 1 answer"),
         ({"question": "  "}, "question 'two' is empty"),
         ({"question": None}, "question 'two' is empty"),
         ({"id": "one"}, "its id 'one' was there before"),

@@ -97,6 +97,20 @@ def test_parts_of_speech_have_no_scheme_to_break(tmp_path: Path) -> None:
     assert not speaks_of_entities(["O", "NOUN"])
 
 
+def test_entities_without_a_type(tmp_path: Path) -> None:
+    """As in NCBI-disease: O, B and I alone. Parts of speech of one letter have no O, or others beside these."""
+    path = _write(tmp_path / "a.conll", "a B\nb I\nc O\n\nd O\ne I\n")
+    reading = read_tagged(path, skip_bad_rows=True)
+    assert reading.remarks == ["tags: a.conll names entities, without a type: B, I, O"]
+    assert [str(row) for row in reading.bad] == [
+        f"{path}:6: I after O: an entity goes on that did not begin (--repair-tags makes it B)"
+    ]
+    assert read_tagged(path, repair_tags=True).examples[1].tags == ("O", "B")
+    assert speaks_of_entities({"O", "B", "I"})
+    for others in (["B", "I"], ["O"], ["O", "B", "V"]):
+        assert not speaks_of_entities(others)
+
+
 def _entities_with(tag: str) -> str:
     """Ten sentences in IOB2, and a last one whose only word has another tag."""
     return "Ann B-per\nLee I-per\nis O\nold O\n\n" * 10 + f"Tom {tag}\n"
@@ -170,7 +184,7 @@ def test_conllu(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ("2\tx\tx\tNOUN", "4 columns separated by tabs, where CoNLL-U has 10"),
-        ("2 x x NOUN NN _ 1 dep _ _", "1 columns separated by tabs"),
+        ("2 x x NOUN NN _ 1 dep _ _", "1 column separated by tabs"),
         ("two\tx\tx\tNOUN\tNN\t_\t1\tdep\t_\t_", "the number of the word is 'two'"),
         ("2\tx\tx\t\tNN\t_\t1\tdep\t_\t_", "the word or its tag is empty"),
     ],

@@ -157,7 +157,7 @@ def test_bad_rows_are_left_out_counted_and_listed(train: Regard, rows: list[tupl
     assert "skipped: 2 bad rows" in err
     assert f"{file}:5: empty line" in err
     assert f"{file}:10: 1 column, 2 needed" in err
-    assert "skipped: 1 bad rows" in err
+    assert "skipped: 1 bad row\n" in err
     assert f"{held}:3: the source is empty" in err
     assert "48 training and 2 validation pairs" in err
     assert "model: " in out

@@ -31,8 +31,9 @@ def test_counts_and_surprise_by_plain_loops(monkeypatch: pytest.MonkeyPatch) -> 
         assert surprise[row, column] == pytest.approx(max(0.0, math.log(share / chance)) if share else 0.0, abs=1e-5)
 
 
-def test_counting_in_stretches_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = np.random.default_rng(1).integers(0, 30, 500)
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 64, 65, 66, 67, 500])
+def test_counting_in_stretches_misses_nothing(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = np.random.default_rng(1).integers(0, 30, length)
     whole = neighbours._counts(ids, 30)
     monkeypatch.setattr(neighbours, "AT_ONCE", 64)
     np.testing.assert_allclose(neighbours._counts(ids, 30), whole, rtol=1e-5)

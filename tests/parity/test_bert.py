@@ -208,8 +208,7 @@ def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None
     pair = tokenizer(TEXT, OTHER)
     first, second = TOKENIZER.encode(TEXT), TOKENIZER.encode(OTHER)
     assert pair["input_ids"] == [TOKENIZER.start_id, *first, TOKENIZER.end_id, *second, TOKENIZER.end_id]
-    if "token_type_ids" in pair:
-        assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +292,13 @@ def test_m154_their_folders_are_evaluated(tmp_path: Path, capsys: pytest.Capture
     assert f"accuracy {50 * sum(right):.2f} (n:2)" in capsys.readouterr().out
     numbers = regard.load(save(make("number"), tmp_path / "number"))
     (tmp_path / "sts.tsv").write_text("first\tsecond\tscore\nto be\tor not\t1.5\nnot\tto be\t3\n", encoding="utf-8")
-    assert [one.name for one in regard.evaluate(numbers, tmp_path / "sts.tsv")] == ["Pearson", "Spearman"]  # type: ignore[arg-type]
+    names = [one.name for one in regard.evaluate(numbers, tmp_path / "sts.tsv")]  # type: ignore[arg-type]
+    assert names == ["Pearson", "Spearman", "Pearson of word overlap", "Spearman of word overlap"]
+        "Pearson",
+        "Spearman",
+        "Pearson of word overlap",
+        "Spearman of word overlap",
+    ]  # type: ignore[arg-type]
     (tmp_path / "tags.conll").write_text("to\tgood\nbe\tbad\n", encoding="utf-8")
     tagger = regard.load(save(make("tokens"), tmp_path / "tokens"))
     assert "accuracy" in {one.name for one in regard.evaluate(tagger, tmp_path / "tags.conll")}  # type: ignore[arg-type]
@@ -368,13 +373,17 @@ def test_an_encoder_without_a_pooler_is_one(tmp_path: Path, capsys: pytest.Captu
         ("encoder", {"is_decoder": True, "hidden_act": "tanh"}, "is_decoder is True; hidden_act 'tanh'"),
         ("encoder", {"num_attention_heads": 3}, "hidden_size 22 is not a multiple of num_attention_heads 3"),
         ("encoder", {"architectures": ["BertForMultipleChoice"]}, "'BertForMultipleChoice', which regard does not"),
-        ("encoder", {"hidden_size": None}, "lacks the setting 'hidden_size'"),
+        ("encoder", {"hidden_size": None}, "hidden_size is missing, but it is needed"),
+        ("encoder", {"vocab_size": "30522"}, "vocab_size must be a whole number from 1 on, not '30522'"),
+        ("encoder", {"num_attention_heads": 0}, "num_attention_heads must be a whole number"),
+        ("encoder", {"hidden_dropout_prob": "much"}, "hidden_dropout_prob must be a number, not 'much'"),
+        ("one-label", {"id2label": {"first": "a"}}, "id2label has 'first' where the number of a label"),
         ("encoder", {"num_hidden_layers": 2}, "surplus: encoder.layer.2."),
-        ("encoder", {"num_hidden_layers": 4}, "missing: encoder.3."),
-        ("words", {"intermediate_size": 30}, "of another shape: bert.encoder.0.feed_forward"),
-        ("spans", {"architectures": ["BertForTokenClassification"]}, "missing: head.output.weight"),
+        ("encoder", {"num_hidden_layers": 4}, "missing: encoder.layer.3."),
+        ("words", {"intermediate_size": 30}, "of another shape: encoder.layer.0.intermediate"),
+        ("spans", {"architectures": ["BertForTokenClassification"]}, "missing: classifier.weight"),
         ("one-label", {"problem_type": "poetry"}, "problem_type 'poetry'; known: single_label_classification"),
-        ("one-label", {"id2label": {"0": "a", "1": "b"}}, "of another shape: head.output.weight is 3×22"),
+        ("one-label", {"id2label": {"0": "a", "1": "b"}}, "of another shape: classifier.weight is 3×22"),
         ("encoder", {"vocab_size": 90}, "room for 90"),
     ],
 )

@@ -225,7 +225,7 @@ def test_m160_long_passages_and_long_questions() -> None:
         (QUESTION, "\u200b", "a passage has no words"),
         (QUESTION, None, "a question needs a passage"),
         ([QUESTION], None, "questions need passages"),
-        ([QUESTION, QUESTION], [PASSAGE], "2 questions and 1 passages"),
+        ([QUESTION, QUESTION], [PASSAGE], "2 questions and 1 passage do"),
     ],
 )
 def test_what_cannot_be_asked(question: Any, passage: Any, message: str) -> None:

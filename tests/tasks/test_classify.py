@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -164,14 +165,19 @@ def test_m153_scores_beside_the_majority() -> None:
     assert names == ["accuracy", "macro F1", "F1 of good", "Matthews"]
     several = HeadConfig(kind="sequence", labels=("bad", "good"), answers="several")
     assert [score.name for score in score_answers(gold, gold, several)] == ["accuracy", "macro F1", "micro F1"]
-    common, mean = baseline(commonest_labels([("bad",), ("good",), ("good",)]), gold, ONE)
+    common, mean = baseline(commonest_labels([("bad",), ("good",), ("good",)]), ["a"] * 3, gold, ONE)
     assert (common.name, common.value) == ("accuracy of the majority", pytest.approx(200 / 3))
     assert (mean.name, mean.value) == ("macro F1 of the majority", pytest.approx(100 * (2 * 2 / 5) / 2))
     assert common.signature.startswith("always:good|")
     number = HeadConfig(kind="sequence", labels=("number",), answers="number")
     assert [score.name for score in score_answers([1.0, 2.0], [2.0, 4.0], number)] == ["Pearson", "Spearman"]
     assert commonest_labels([1.0]) is None
-    assert baseline(None, [1.0], number) == []
+    assert baseline(None, ["a text"], [1.0], number) == [], "one text shares no words with another"
+    pairs = [("a b", "a b"), ("a b", "c d"), ("a b", "a c")]  # they share all words, none, a third
+    found = {score.name: score.value for score in baseline(None, pairs, [3.0, 1.0, 2.0], number)}
+    assert found["Spearman of word overlap"] == pytest.approx(100)
+    overlaps, golds = np.array([1, 0, 1 / 3]), np.array([3.0, 1.0, 2.0])
+    assert found["Pearson of word overlap"] == pytest.approx(100 * np.corrcoef(overlaps, golds)[0, 1])
 
 
 def test_m153_the_majority_is_that_of_training_and_not_of_the_test(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -247,12 +253,12 @@ def test_a_classifier_says_what_it_cannot_read(tokenizer: Tokenizer) -> None:
     said: list[str] = []
     assert len(texts(["", "a " * 100_000], say=said.append)) == 2
     assert said == [
-        "1 of 2 texts reach 23 tokens, and no more is read: 2.",
-        "1 of 2 texts have no words: text 1.",
+        "1 of 2 texts cut off after 23 tokens: text 2.",
+        "1 of 2 texts without words: text 1.",
     ]
     said.clear()
     assert len(pairs([("a", "b"), ("", "b"), ("a", " "), ("", "")], say=said.append)) == 4
-    assert said == ["3 of 4 pairs have a text without words: pair 2, 3, 4."]
+    assert said == ["3 of 4 pairs with a text without words: pair 2, 3, 4."]
     said.clear()
     texts(["a", "b"], say=said.append)
     pairs([("a", "b")], say=said.append)

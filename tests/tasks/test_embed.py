@@ -151,7 +151,7 @@ def test_long_texts_are_cut_and_it_is_said(embedder: Embedder) -> None:
 def test_texts_without_words_are_named(embedder: Embedder) -> None:
     said: list[str] = []
     found = embedder.embed(["", "cat", " \t"], say=said.append)
-    assert said == ["2 of 3 texts have no words, and vectors of nothing: text 1, 3."]
+    assert said == ["2 of 3 texts without words, and vectors of nothing: text 1, 3."]
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found[0], found[2], atol=1e-6)
 

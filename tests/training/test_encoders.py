@@ -38,6 +38,24 @@ def test_the_budget_of_a_new_model(tmp_path: Path, settings: dict[str, Any], ste
     assert budget.config.warmup_steps == max(1, steps // 10)
 
 
+@pytest.mark.parametrize(("given", "keep"), [({}, "best"), ({"keep": "last"}, "last")])
+def test_m150_whoever_is_patient_keeps_the_best(given: dict[str, str], keep: str, tmp_path: Path) -> None:
+    bert = Bert(BertConfig(vocab_size=20, layers=1, width=8, hidden=8, heads=2, head_width=4, context=16))
+    tokenizer = train_tokenizer(["a b c d"] * 3, kind="wordpiece", vocab_size=20, symbols=SYMBOLS)
+    contents = Embedder(bert, tokenizer).contents()
+    write_model(tmp_path / "bert", config=contents.config, tensors=own_tensors(bert), texts=contents.texts)
+    for patience, kept in ((0, given.get("keep", "last")), (2, keep)):
+        request = Request.check(
+            {"patience": patience, **given},
+            tmp_path / "run",
+            size=None,
+            from_=tmp_path / "bert",
+            lora=False,
+            options=RunOptions(),
+        )
+        assert request.training["keep"] == kept
+
+
 @pytest.mark.parametrize(
     ("wrong", "advice"), [({"label_smoothing": 0.1}, "plain cross-entropy"), ({"batch_tokens": 512}, "Give batch_rows")]
 )

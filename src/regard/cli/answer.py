@@ -19,7 +19,7 @@ from regard.cli.embed import STDIN, is_file
 from regard.cli.flags import parse
 from regard.cli.output import answer, check_free, note
 from regard.data.asked import read_asked, read_piped
-from regard.data.files import read_bytes
+from regard.data.files import read_bytes, skipped_rows
 from regard.data.squad import Question
 from regard.errors import DataError, UsageError
 from regard.tasks.settings import SpanConfig
@@ -123,8 +123,8 @@ def _passage(given: str) -> str:
 
 
 def _told(reading: Reading[Question]) -> list[Question]:
-    for row in reading.bad:
-        note(f"left out: {row}")
+    for line in skipped_rows(reading.bad):
+        note(line)
     return reading.examples
 
 

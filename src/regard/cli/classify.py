@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,12 +48,12 @@ def main(verb: str, arguments: list[str]) -> int:
     return judge(verb, asked.model, list(read_texts(asked.texts, asked.text_column)), out=asked.out, as_json=asked.json)
 
 
-def check_request(model: Path, out: Path | None, *, force: bool) -> None:
+def check_request(model: Path, out: Path | None, *, force: bool, suffixes: Sequence[str] = SUFFIXES) -> None:
     """What can be wrong before anything is read."""
     check_folder(model)
     if out is not None:
-        if out.suffix not in SUFFIXES:
-            raise UsageError(f"--out {out} must end in {' or '.join(SUFFIXES)}, which says what is written.")
+        if out.suffix not in suffixes:
+            raise UsageError(f"--out {out} must end in {' or '.join(suffixes)}, which says what is written.")
         check_free(out, force=force)
 
 

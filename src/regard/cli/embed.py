@@ -18,6 +18,7 @@ from regard.checkpoint.presence import check_folder
 from regard.cli.flags import parse
 from regard.cli.input import decoded
 from regard.cli.output import answer, answer_json, check_free, note
+from regard.data.files import read_bytes
 from regard.data.tables import table_suffix
 from regard.data.texts import read_text_column
 from regard.errors import DataError, UsageError
@@ -113,8 +114,15 @@ def read_texts(given: Sequence[str], column: str | None = None) -> list[str]:
     if not given or list(given) == [STDIN]:
         return _lines(sys.stdin.buffer.read(), "<stdin>")
     if len(given) == 1 and is_file(given[0]):
-        return _lines(Path(given[0]).read_bytes(), given[0])
+        return _lines(read_bytes(Path(given[0]), {}), given[0])
+    refuse_files(given)
     return list(given)
+
+
+def refuse_files(given: Sequence[str]) -> None:
+    """Where several words are given they are texts: the name of a file among them is a mistake."""
+    if files := [word for word in given if is_file(word)]:
+        raise UsageError(f"{files[0]} is a file among {len(given)} texts. Give one file at a time, or texts in quotes.")
 
 
 def is_table(given: Sequence[str]) -> bool:

@@ -14,6 +14,22 @@ from regard.config import to_dict
 from regard.errors import UsageError
 from regard.generation.settings import SearchConfig
 from regard.metrics.score import Scores
+from regard.training.options import flag_of
+
+# What some models take and others do not.
+FLAGS = (
+    "columns",
+    "text_column",
+    "first_column",
+    "second_column",
+    "label_column",
+    "tag_column",
+    "repair_tags",
+    "separator",
+    "reverse",
+    "beams",
+    "length_penalty",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +79,8 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.tasks.tag import Tagger
 
     model = load_folder(asked.model)
+    if not isinstance(model, Writer):  # which is told below where to go
+        _refuse_misfits(asked, model)
     if asked.confusion and not (isinstance(model, Classifier) and model.head.answers == "one"):
         raise UsageError("--confusion is for classifiers, and for texts or pairs with one label each.")
     if isinstance(model, Classifier):
@@ -115,3 +133,33 @@ def main(verb: str, arguments: list[str]) -> int:
     if table:
         answer(f"\nrows: the label of the file, columns: what the model said\n{table}")
     return 0
+
+
+def _refuse_misfits(asked: Arguments, model: object) -> None:
+    """Flags that say nothing to this kind of model."""
+    kind, fitting = _fitting(model)
+    given = [name for name in FLAGS if getattr(asked, name) not in (None, False)]
+    if wrong := [name for name in given if name not in fitting]:
+        also = f"; there are {', '.join(map(flag_of, fitting))}" if fitting else ""
+        raise UsageError(f"{flag_of(wrong[0])} is not for {kind}, which {asked.model} holds{also}.")
+
+
+def _fitting(model: object) -> tuple[str, tuple[str, ...]]:
+    """What a model is, and the flags that it takes."""
+    from regard.tasks.answer import Answerer
+    from regard.tasks.classify import Classifier
+    from regard.tasks.embed import Embedder
+    from regard.tasks.tag import Tagger
+
+    texts, pairs = ("text_column", "label_column", "separator"), ("first_column", "second_column", "label_column")
+    if isinstance(model, Classifier):
+        if model.either:
+            return "a classifier", tuple(dict.fromkeys(texts + pairs))
+        return ("a judge of pairs", pairs) if model.task == "pair" else ("a classifier of texts", texts)
+    if isinstance(model, Tagger):
+        return "a tagger", ("tag_column", "repair_tags")
+    if isinstance(model, Answerer):
+        return "a model that answers questions", ()
+    if isinstance(model, Embedder):
+        return "a BERT without a head for labels", pairs
+    return "a translator", ("columns", "reverse", "beams", "length_penalty")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.cli.classify import check_request, judge
-from regard.cli.embed import STDIN, is_file, is_table
+from regard.cli.embed import STDIN, is_file, is_table, refuse_files
 from regard.cli.flags import parse
 from regard.data.texts import read_text_pairs
 from regard.errors import UsageError
@@ -47,6 +47,7 @@ def _pairs(asked: Arguments) -> list[Text]:
     if columns is not None and not is_table(given):
         raise UsageError("--first-column and --second-column are for a table: give one file that ends in .csv, .tsv …")
     if len(given) == 2:
+        refuse_files(given)
         return [(given[0], given[1])]
     if given in ((), (STDIN,)):
         return [*read_text_pairs("<stdin>", sys.stdin.buffer.read())]

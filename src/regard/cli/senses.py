@@ -39,13 +39,14 @@ def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard senses")
     check_folder(asked.model)
     _check(asked)
+    from regard.data.files import skipped_rows
     from regard.data.senses import read_senses, world_senses
 
     sentences = world_senses()
     for path in asked.sentences:
         reading = read_senses(path, skip_bad_rows=asked.skip_bad_rows)
         sentences = reading.examples
-        for line in [*reading.remarks, *(f"left out: {row}" for row in reading.bad)]:
+        for line in [*reading.remarks, *skipped_rows(reading.bad)]:
             note(line)
     from regard.inspection.senses import nearest_sentences, word_senses
     from regard.tasks.folders import load_embedder

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.checkpoint.atomic import write_file
-from regard.checkpoint.presence import check_folder
+from regard.cli.classify import check_request
 from regard.cli.embed import read_texts
 from regard.cli.flags import parse
-from regard.cli.output import answer, check_free
-from regard.errors import UsageError
+from regard.cli.output import answer
 
 if TYPE_CHECKING:
     from regard.tasks.tag import TaggedWords
@@ -43,11 +42,7 @@ class Arguments:
 
 def main(verb: str, arguments: list[str]) -> int:
     asked = parse(Arguments, arguments, program="regard tag")
-    check_folder(asked.model)
-    if asked.out is not None:
-        if asked.out.suffix not in SUFFIXES:
-            raise UsageError(f"--out {asked.out} must end in {' or '.join(SUFFIXES)}, which says what is written.")
-        check_free(asked.out, force=asked.force)
+    check_request(asked.model, asked.out, force=asked.force, suffixes=SUFFIXES)
     texts = read_texts(asked.texts, asked.text_column)
     from regard.tasks.folders import load_tagger
 

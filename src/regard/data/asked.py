@@ -109,6 +109,7 @@ def _fault(what: str, text: str) -> str | None:
 def _read_cells(path: Path, rows: Sequence[Cells | BadRow], suffix: str, reading: Reading[Question]) -> None:
     first = next((row[1] for row in rows if not isinstance(row, BadRow) and width_of(row[1])), [])
     if not first:
+        reading.bad += [row for row in rows if isinstance(row, BadRow)]
         return
     places = _in_header(path, first)
     width = width_of(first)
@@ -126,12 +127,13 @@ def _read_cells(path: Path, rows: Sequence[Cells | BadRow], suffix: str, reading
         if places is not None and cells is first:
             continue
         found = places or _Places(0, 1)
-        if len(cells) <= max(found.question, found.passage, found.id or 0):
-            reading.bad.append(too_short(path, line, cells, max(found.question, found.passage) + 1))
+        needed = max(found.question, found.passage, found.id or 0) + 1
+        if len(cells) < needed:
+            reading.bad.append(too_short(path, line, cells, needed))
         elif width_of(cells) > width:
             reading.bad.append(too_long(path, line, width_of(cells), width, header=places is not None, suffix=suffix))
         else:
-            name = str(line) if found.id is None else cells[found.id].strip()
+            name = (cells[found.id].strip() if found.id is not None else "") or str(line)
             _keep(path, line, name, cells[found.question], cells[found.passage], reading)
 
 
@@ -165,7 +167,8 @@ def _read_records(path: Path, text: Lines, reading: Reading[Question]) -> None:
         if fault:
             reading.bad.append(BadRow(str(path), line, fault))
         else:
-            name = str(line) if places.id is None else str(record[places.id])
+            named = record.get(places.id)
+            name = str(line) if named is None else str(named).strip() or str(line)
             _keep(path, line, name, record[places.question], record[places.passage], reading)
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from regard.errors import DataError, UsageError
+from regard.errors import DataError, UsageError, number_of
 
 NUM_SHOWN = 5  # how many bad rows an error lists
+NUM_LISTED = 20  # how many of those that were left out are named
 # What to do about bad rows: for those who may say --skip-bad-rows, and for those who may not.
 CORRECT_OR_SKIP = "Correct them, or leave them out with --skip-bad-rows."
 CORRECT = "Correct them, or take them out of the file."
@@ -65,11 +66,20 @@ def refuse_bad_rows(bad: Sequence[BadRow], total: int, *, what: str = "rows", ad
     raise DataError("\n".join([title, *shown, advice]))
 
 
-def refuse_emptiness(reading: Reading[E], where: str, *, what: str) -> None:
+def skipped_rows(bad: Sequence[BadRow]) -> list[str]:
+    """How many rows were left out, and which."""
+    if not bad:
+        return []
+    more = [f"  … and {len(bad) - NUM_LISTED:,} more"] if len(bad) > NUM_LISTED else []
+    return [f"skipped: {number_of(len(bad), 'bad row')}", *(f"  {row}" for row in bad[:NUM_LISTED]), *more]
+
+
+def refuse_emptiness(reading: Reading[E], where: str, *, what: str, plural: str = "") -> None:
     """Raise if nothing usable was read."""
     if not reading.examples:
-        skipped = f"; all {len(reading.bad)} rows are bad, the first: {reading.bad[0]}" if reading.bad else ""
-        raise DataError(f"{where}: no {what}s found{skipped}. Give a file with at least one {what}.")
+        rows = "the only row is bad" if len(reading.bad) == 1 else f"all {len(reading.bad)} rows are bad, the first"
+        skipped = f"; {rows}: {reading.bad[0]}" if reading.bad else ""
+        raise DataError(f"{where}: no {plural or what + 's'} found{skipped}. Give a file with at least one {what}.")
 
 
 @dataclass(frozen=True)

@@ -188,9 +188,9 @@ def _labels(value: object, separator: str | None) -> Sequence[str] | str:
         found = [part.strip() for part in value.split(separator) if part.strip()]
     else:
         found = [_label(value)]
-    for label in found:
+    for item, label in zip(value if isinstance(value, list) else [value] * len(found), found, strict=True):
         if label is None:
-            return f"the label is {kind_of(value)}, not a text or a number"
+            return f"the label is {kind_of(item)}, not a text or a number"
         if not label:
             return "the label is empty"
         if fault := json_text_fault("label", label):
@@ -241,6 +241,11 @@ class _Wanted:
     @property
     def flags(self) -> str:
         return " and ".join(f"--{role.replace(' text', '')}-column" for role in self.roles)
+
+    @property
+    def by_name(self) -> bool:
+        """Whether some column was asked for by name."""
+        return any(name is not None and not name.isdecimal() for name in self.asked)
 
     @property
     def by_number(self) -> bool:
@@ -359,6 +364,8 @@ class _Layout:
         good = [cells for row in rows if not isinstance(row, BadRow) and width_of(cells := row[1])]
         if not good:
             return cls(tuple(range(len(wanted.roles))), len(wanted.roles), None, suffix, "")
+        if isinstance(rows[0], BadRow) and wanted.by_name:
+            raise DataError(f"{rows[0]}. This row should name the columns: correct it, or save the file as UTF-8.")
         first = good[0] if not isinstance(rows[0], BadRow) else []
         if wanted.is_header(first):
             wanted.require_names(path, first)
@@ -511,9 +518,10 @@ def _record_fault(record: dict[str, Any], keys: Sequence[str]) -> str | None:
 def require_two_labels(labels: Sequence[str], path: Path | str, count: int) -> None:
     """There is nothing to learn where all texts have one label."""
     if len(labels) < 2:
+        all_have = "the only example has" if count == 1 else f"all {count:,} examples have"
         only = f"the label {labels[0]!r}" if labels else "no label"
         raise DataError(
-            f"{path}: all {count:,} examples have {only}, and from one class nothing can be learned. Give a file with "
+            f"{path}: {all_have} {only}, and from one class nothing can be learned. Give a file with "
             "two classes or more, or another column with --label-column."
         )
 

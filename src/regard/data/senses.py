@@ -25,7 +25,7 @@ from regard.data.tables import (
     width_of,
 )
 from regard.data.world.senses import SENSES, SenseSentence, sense_sentences
-from regard.errors import DataError
+from regard.errors import DataError, number_of
 
 ROLES = ("word", "sense", "sentence")
 NAMES = (("word", "target", "lemma"), ("sense", "meaning", "label"), ("sentence", "text", "context"))
@@ -53,14 +53,16 @@ def read_senses(path: Path | str, *, skip_bad_rows: bool = False) -> Reading[Sen
             reading.add(row[0], found)  # type: ignore[index]
     total = len(reading.examples) + len(reading.bad)
     for fault in (_said_before, _alone, _of_one_sense):  # each looks at what the one before has left
-        _leave_out(reading, fault(path, reading))
+        _leave_out(reading, fault(reading))
     reading.bad.sort(key=lambda row: row.line)
     if not skip_bad_rows:
         refuse_bad_rows(reading.bad, total)
-    refuse_emptiness(reading, str(path), what="sentence of a word with two senses")
+    refuse_emptiness(
+        reading, str(path), what="sentence of a word with two senses", plural="sentences of words with two senses"
+    )
     twice = sum(len(list(_places(one.word, one.text))) > 1 for one in reading.examples)
     if twice:
-        reading.remarks.append(f"{twice:,} sentences have their word more than once: the first counts")
+        reading.remarks.append(f"{number_of(twice, 'sentence')} with their word more than once: the first counts")
     return reading
 
 
@@ -94,7 +96,7 @@ def _example(path: Path, row: Row) -> SenseSentence | BadRow:
 Faults = dict[int, str]  # the number of an example → what is wrong with it
 
 
-def _said_before(path: Path, reading: Reading[SenseSentence]) -> Faults:
+def _said_before(reading: Reading[SenseSentence]) -> Faults:
     """A sentence that stands there twice would be its own nearest neighbour."""
     first: dict[tuple[str, str], int] = {}
     faults: Faults = {}
@@ -105,7 +107,7 @@ def _said_before(path: Path, reading: Reading[SenseSentence]) -> Faults:
     return faults
 
 
-def _alone(path: Path, reading: Reading[SenseSentence]) -> Faults:
+def _alone(reading: Reading[SenseSentence]) -> Faults:
     counts = Counter((one.word, one.sense) for one in reading.examples)
     return {
         number: f"the only sentence in which {one.word!r} means {one.sense!r}: there is no other that it could be near"
@@ -114,7 +116,7 @@ def _alone(path: Path, reading: Reading[SenseSentence]) -> Faults:
     }
 
 
-def _of_one_sense(path: Path, reading: Reading[SenseSentence]) -> Faults:
+def _of_one_sense(reading: Reading[SenseSentence]) -> Faults:
     senses: dict[str, set[str]] = {}
     for one in reading.examples:
         senses.setdefault(one.word, set()).add(one.sense)

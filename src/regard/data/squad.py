@@ -16,7 +16,7 @@ from typing import Any
 
 from regard.data.files import BadRow, Reading, kind_of, read_bytes, refuse_bad_rows, refuse_emptiness, shortened
 from regard.data.tables import json_text_fault
-from regard.errors import DataError
+from regard.errors import DataError, number_of
 
 MAX_CHARACTERS = 10_000_000  # of a passage
 UNANSWERED = {"answers": [], "is_impossible": True}  # what an entry says of its answers where they do not matter
@@ -150,7 +150,7 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question |
         return f"{shortened(str(name))!r}: {answers}"
     impossible = bool(entry.get("is_impossible", False))
     if impossible and answers:
-        return f"{shortened(str(name))!r}: it is_impossible and has {len(answers)} answers"
+        return f"{shortened(str(name))!r}: it is_impossible and has {number_of(len(answers), 'answer')}"
     if not impossible and not answers:
         return f"{shortened(str(name))!r}: it has no answers, and is_impossible does not say that this is meant"
     return Question(str(name), question.strip(), passage, answers, impossible)

@@ -7,12 +7,12 @@ missing from it. Nothing here knows tokens.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.files import BadRow, Lines, Reading, refuse_bad_rows, refuse_emptiness, shortened
-from regard.errors import UsageError, some, unknown
+from regard.errors import UsageError, number_of, some, unknown
 from regard.metrics.entities import OUTSIDE, PREFIXES, broken_tags, is_entity_tag, looks_like_iob1, split_tag
 
 DOCUMENT = "-DOCSTART-"  # the word of a line that stands between documents
@@ -156,7 +156,7 @@ def _universal_sentences(path: Path, text: Lines, place: int, reading: Reading[T
 
 def _universal_fault(cells: Sequence[str], place: int) -> str | None:
     if len(cells) != UNIVERSAL_WIDTH:
-        return f"{len(cells)} columns separated by tabs, where CoNLL-U has {UNIVERSAL_WIDTH}"
+        return f"{number_of(len(cells), 'column')} separated by tabs, where CoNLL-U has {UNIVERSAL_WIDTH}"
     if not cells[0].replace("-", "").replace(".", "").isdecimal():
         return f"the number of the word is {shortened(cells[0])!r}"
     empty = cells[0].isdecimal() and not (cells[1].strip() and cells[place].strip())
@@ -166,9 +166,14 @@ def _universal_fault(cells: Sequence[str], place: int) -> str | None:
 # Tags -----------------------------------------------------------------------------------------------------
 
 
-def speaks_of_entities(tags: Sequence[str]) -> bool:
+def speaks_of_entities(tags: Collection[str]) -> bool:
     """Whether tags are of a scheme such as IOB2, and not parts of speech or the like."""
-    return all(map(is_entity_tag, tags)) and any(tag != OUTSIDE for tag in tags)
+    return (all(map(is_entity_tag, tags)) or _are_bare(tags)) and any(tag != OUTSIDE for tag in tags)
+
+
+def _are_bare(tags: Collection[str]) -> bool:
+    """Whether entities are of one kind that has no name: O, B and I, and nothing else."""
+    return OUTSIDE in tags and {*tags} <= {OUTSIDE, *PREFIXES}
 
 
 def _keep_whole(
@@ -178,7 +183,7 @@ def _keep_whole(
     whole = [rows for rows in sentences if rows]
     counts = Counter(row[1][1] for rows in whole for row in rows)
     named = _means_entities(counts)
-    if named:
+    if named and not _are_bare(counts):
         whole = [rows for rows in whole if not _leave_strange(path, rows, reading)]
     tags = [[row[1][1] for row in rows] for rows in whole]
     iob1 = named and looks_like_iob1(tags)
@@ -197,6 +202,8 @@ def _keep_whole(
 
 def _means_entities(counts: Counter[str]) -> bool:
     """Whether the tags of a file are meant to be of a scheme: nearly all are, and some are not O."""
+    if _are_bare(counts):
+        return len(counts) > 1
     fitting = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}
     return bool(fitting.keys() - {OUTSIDE}) and sum(fitting.values()) >= SCHEME_SHARE * counts.total()
 
@@ -214,6 +221,8 @@ def _kind_of_tags(path: Path, counts: Counter[str], *, named: bool, iob1: bool) 
     if iob1:
         return f"{path.name} is in IOB1, where B- stands only between two neighbours"
     if named:
+        if _are_bare(counts):
+            return f"{path.name} names entities, without a type: {some(sorted(counts))}"
         types = sorted({split_tag(tag)[1] for tag in counts if is_entity_tag(tag) and tag != OUTSIDE})
         return f"{path.name} names entities: {some(types)}"
     kind = f"{path.name} has tags of words, such as parts of speech, and none of entities: {some(sorted(counts))}"
@@ -223,7 +232,11 @@ def _kind_of_tags(path: Path, counts: Counter[str], *, named: bool, iob1: bool) 
 
 def _begun(tags: Sequence[str], places: Sequence[int]) -> list[str]:
     """The tags with B- where an entity goes on that did not begin."""
-    return [f"B-{split_tag(tag)[1]}" if place in places else tag for place, tag in enumerate(tags)]
+    return [_beginning(tag) if place in places else tag for place, tag in enumerate(tags)]
+
+
+def _beginning(tag: str) -> str:
+    return "B" + tag[1:]
 
 
 def _broken(path: Path, rows: Sequence[Row], place: int) -> BadRow:
@@ -232,5 +245,5 @@ def _broken(path: Path, rows: Sequence[Row], place: int) -> BadRow:
     return BadRow(
         str(path),
         rows[place][0],
-        f"{tag} after {before}: an entity goes on that did not begin (--repair-tags makes it B-{split_tag(tag)[1]})",
+        f"{tag} after {before}: an entity goes on that did not begin (--repair-tags makes it {_beginning(tag)})",
     )

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from regard.config import from_dict
+from regard.data.files import skipped_rows
 from regard.data.labelled import PairColumns, read_labelled_pairs
 from regard.errors import DataError
-from regard.metrics.numbers import Numbers, pearson, spearman
-from regard.metrics.overlap import word_overlap
+from regard.metrics.numbers import pearson, spearman
+from regard.metrics.overlap import overlap_baseline
 from regard.metrics.score import Score
 from regard.tasks.embed import Embedder
 
@@ -37,12 +38,8 @@ def score_similarity(
     vectors = embedder.embed(texts, normalise=True)
     firsts, seconds = vectors[[place[pair.first] for pair in pairs]], vectors[[place[pair.second] for pair in pairs]]
     cosines = (firsts * seconds).sum(axis=1, dtype=np.float64)
-    overlaps = [word_overlap(pair.first, pair.second) for pair in pairs]
     how = f"cosine|pooling:{embedder.config.pooling}"
-    scores = [replace(score, signature=f"{how}|{score.signature}") for score in _correlations(cosines, gold)]
-    scores += [score.as_baseline("word overlap", "Jaccard") for score in _correlations(overlaps, gold)]
-    return scores, [*reading.remarks, *(f"left out: {row}" for row in reading.bad)]
-
-
-def _correlations(said: Numbers, gold: Numbers) -> list[Score]:
-    return [pearson(said, gold), spearman(said, gold)]
+    found = (pearson(cosines, gold), spearman(cosines, gold))
+    scores = [replace(score, signature=f"{how}|{score.signature}") for score in found]
+    scores += overlap_baseline([(pair.first, pair.second) for pair in pairs], gold)
+    return scores, [*reading.remarks, *skipped_rows(reading.bad)]

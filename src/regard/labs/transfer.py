@@ -23,13 +23,13 @@ from typing import Any, Literal, get_args
 from regard.checkpoint.presence import check_folder
 from regard.config import from_dict
 from regard.data.batches import hold_out
+from regard.data.files import skipped_rows
 from regard.data.labelled import TextColumns, read_labelled, refuse_unseen, require_one_label, require_two_labels
 from regard.data.world.opinions import opinions
-from regard.errors import UsageError, unknown
+from regard.errors import UsageError, number_of, unknown
 from regard.tasks.settings import CLASSIFY
 from regard.training.labelling import LabelFiles, overlap_remark, train_labels
 from regard.training.options import RunOptions
-from regard.training.translation import skipped_rows
 from regard.views.transfer import Transfer
 
 ALL = "all"
@@ -192,7 +192,7 @@ def _read(
     if validation is None:
         texts, kinds = zip(*examples, strict=True)
         kept, out = hold_out(texts, [(label,) for label in kinds], share=HELD_OUT_SHARE, kinds=kinds)
-        remarks.append(f"validation: {len(out):,} examples held out of the file (no --validation was given)")
+        remarks.append(f"validation: {number_of(len(out), 'example')} held out of the file (no --validation was given)")
         train, held = ([examples[number] for number in part] for part in (kept, out))
         return train, held, remarks
     checking = read_labelled(validation, columns=asked, skip_bad_rows=skip_bad_rows)

@@ -293,7 +293,7 @@ class BertForSpans(nn.Module):
         return self.answers(self.bert(ids, lengths, segments))
 
     def answers(self, hidden: Tensor) -> Tensor:
-        """hidden states (B, T, D) → logits (B, T, outputs)."""
+        """hidden states (B, T, D) → logits (B, T, 2)."""
         out: Tensor = self.head(hidden)
         return out
 

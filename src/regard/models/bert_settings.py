@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from regard.errors import UsageError, unknown
+from regard.errors import UsageError, number_of, unknown
 from regard.nn.kinds import Activation
 
 HeadKind = Literal["none", "words", "follows", "words-follows", "sequence", "tokens", "spans"]
@@ -72,7 +72,7 @@ class HeadConfig:
             if getattr(self, name) not in get_args(kind):
                 raise unknown(f"{name} of head", str(getattr(self, name)), get_args(kind))
         if bool(self.labels) != (self.kind in ("sequence", "tokens")):
-            raise UsageError(f"a head of kind {self.kind!r} cannot have {len(self.labels)} labels.")
+            raise UsageError(f"a head of kind {self.kind!r} cannot have {number_of(len(self.labels), 'label')}.")
 
 
 def _shape(layers: int, width: int) -> dict[str, Any]:

@@ -42,7 +42,8 @@ def _counts(ids: npt.NDArray[np.integer], vocab_size: int) -> npt.NDArray[np.flo
         here = np.asarray(ids[start : start + AT_ONCE + NEAR]).astype(np.int64)
         columns = place[here]
         for far in range(1, NEAR + 1):
-            first = slice(0, min(AT_ONCE, len(here) - far))  # of a pair; what begins in the next stretch is its own
+            # The first of a pair; what begins in the next stretch is its own.
+            first = slice(0, max(0, min(AT_ONCE, len(here) - far)))
             second = slice(far, far + first.stop)
             for piece, beside in ((first, second), (second, first)):
                 rows, places = here[piece], columns[beside]

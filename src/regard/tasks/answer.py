@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.checkpoint.card import CardData
 from regard.config import from_dict, to_dict
 from regard.data.squad import Question
-from regard.errors import UsageError
+from regard.errors import UsageError, number_of
 from regard.metrics.score import Score
 from regard.metrics.spans import best_thresholds, exact_match, first_sentence, score_answers
 from regard.models.bert import BertForSpans
@@ -332,7 +332,9 @@ def _paired(question: Sequence[str] | Sequence[Asked], passage: str | Sequence[s
         return pairs
     passages = [passage] * len(question) if isinstance(passage, str) else list(passage)
     if len(passages) != len(question):
-        raise UsageError(f"{len(question)} questions and {len(passages)} passages do not go together.")
+        raise UsageError(
+            f"{number_of(len(question), 'question')} and {number_of(len(passages), 'passage')} do not go together."
+        )
     return [(str(one), text) for one, text in zip(question, passages, strict=True)]
 
 
@@ -449,7 +451,7 @@ class AnswerTask(RowTask[Answerer]):
             validation=held.rows,
             config=config,
             data=data,
-            scored_on=f"validation, {len(questions[1]):,} questions",
+            scored_on=f"validation, {number_of(len(questions[1]), 'question')}",
         )
 
     def _examples(self, questions: Sequence[Question]) -> _Examples:

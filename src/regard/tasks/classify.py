@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.checkpoint.card import CardData
-from regard.errors import UsageError, some
+from regard.errors import UsageError, number_of, some
 from regard.metrics.labels import accuracy, f1, majority, matthews
 from regard.metrics.numbers import pearson, spearman
+from regard.metrics.overlap import overlap_baseline
 from regard.metrics.score import Score
 from regard.models.bert import BertForSequence
 from regard.models.bert_settings import BertConfig, HeadConfig
@@ -116,12 +117,11 @@ class Classifier(WithEncoder):
         empty = [str(n) for n, row in enumerate(rows, 1) if row.first == 2 or len(row.ids) - row.first == 1]
         remarks = []
         if cut:
-            remarks.append(
-                f"{len(cut):,} of {len(rows):,} texts reach {self.max_tokens} tokens, and no more is read: {some(cut)}."
-            )
+            count = f"{len(cut):,} of {number_of(len(rows), what)}"
+            remarks.append(f"{count} cut off after {self.max_tokens} tokens: {what} {some(cut)}.")
         if empty:
-            fault = "have a text without words" if self.task == PAIR else "have no words"
-            remarks.append(f"{len(empty):,} of {len(rows):,} {what}s {fault}: {what} {some(empty)}.")
+            fault = "with a text without words" if self.task == PAIR else "without words"
+            remarks.append(f"{len(empty):,} of {number_of(len(rows), what)} {fault}: {what} {some(empty)}.")
         return remarks
 
     def _answer(self, text: Text, output: Tensor) -> Classified:
@@ -191,13 +191,20 @@ def commonest_labels(gold: Sequence[Gold]) -> tuple[str, ...] | None:
     return tuple(majority(sets)) if sets else None
 
 
-def baseline(commonest: tuple[str, ...] | None, gold: Sequence[Gold], head: HeadConfig) -> list[Score]:
+def baseline(
+    commonest: tuple[str, ...] | None, texts: Sequence[Text], gold: Sequence[Gold], head: HeadConfig
+) -> list[Score]:
     """What always saying the same would reach: the commonest labels of training.
 
-    Where nobody knows these, they are those of `gold` itself, and the scores are called so. Of numbers there is none.
+    Where nobody knows these, they are those of `gold` itself, and the scores are called so. A constant correlates with
+    nothing: beside numbers of pairs stands how many words the two texts share.
     """
+    if head.answers == "number":
+        pairs = [text for text in texts if isinstance(text, tuple)]
+        numbers = [float(value) for value in gold if not isinstance(value, tuple)]
+        return overlap_baseline(pairs, numbers) if len(pairs) == len(numbers) else []
     said = commonest_labels(gold) if commonest is None else commonest
-    if head.answers == "number" or said is None:
+    if said is None:
         return []
     whose = "this file's own majority" if commonest is None else "the majority"
     scores = score_answers([said] * len(gold), gold, head)[:2]
@@ -242,7 +249,7 @@ class ClassifyTask(RowTask[Classifier]):
             validation=self.product.rows(texts[1]),
             config=config,
             data=data,
-            scored_on=f"validation, {len(texts[1]):,} examples",
+            scored_on=f"validation, {number_of(len(texts[1]), 'example')}",
         )
         self.sample_names = SampleNames("Text", "Label", "The model's", compared=head.answers != "number")
         self._targets = tuple(_targets(side, head) for side in gold)
@@ -269,7 +276,7 @@ class ClassifyTask(RowTask[Classifier]):
         found = classifier(list(self.texts[1]))
         answers = [gold_of(one) for one in found]
         scores = score_answers(answers, self.gold[1], self.head)
-        scores += baseline(classifier.commonest, self.gold[1], self.head)
+        scores += baseline(classifier.commonest, self.texts[1], self.gold[1], self.head)
         # Mistakes teach more than successes: they come first.
         order = sorted(range(len(found)), key=lambda n: (answers[n] == self.gold[1][n], n))[:SAMPLES]
         return scores, [Sample(_shown(self.texts[1][n]), _written(self.gold[1][n]), str(found[n])) for n in order]

@@ -6,7 +6,6 @@ others, and these are pooled into one for the text. What a user holds is an `Emb
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.config import from_dict, to_dict
-from regard.errors import UsageError, some
+from regard.errors import UsageError, number_of, some
 from regard.models.bert import AnyBert, encoder_of
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
-from regard.nn.taps import Trace, capture, is_watched, observe
+from regard.nn.taps import Trace, capture, observe
 from regard.tasks.labelling import Row, as_inputs
-from regard.tasks.reading import Reader, alike, in_threads, padded
+from regard.tasks.reading import Reader, in_batches, padded
 from regard.tasks.settings import EmbedConfig
 from regard.tasks.task import FolderContents, Usage
 from regard.text.tokenizer import Tokenizer
@@ -97,8 +96,6 @@ class Embedder:
             return vector
         rows = self.rows(texts, config.max_tokens, say=say)
         found = np.empty((len(rows), self.bert.config.width), dtype=np.float32)
-        batches = alike([len(row) for row in rows], shares=torch.get_num_threads())
-
         read = Reader(self.bert)
 
         @torch.inference_mode()
@@ -107,9 +104,7 @@ class Embedder:
             pooled = pool(read(ids, lengths), lengths, config.pooling)
             return F.normalize(pooled, dim=-1) if config.normalise else pooled
 
-        # Who watches is known in the thread that asked, and an accelerator computes one batch at a time.
-        alone = is_watched(self.bert) or self._device.type != "cpu"
-        for batch, vectors in zip(batches, (map if alone else in_threads)(run, batches), strict=True):
+        for batch, vectors in in_batches(run, [len(row) for row in rows], self.bert):
             found[batch] = vectors.float().cpu().numpy()
         return found
 
@@ -120,6 +115,7 @@ class Embedder:
         self, text: str, *, layer: int | None = None, max_tokens: int | None = None, say: Say | None = None
     ) -> TokenVectors:
         """A vector for every token of a text, after the last block, or after block `layer`; 0 is before the first."""
+        EmbedConfig(max_tokens=max_tokens)  # it may be wrong
         layers = self.bert.config.layers
         if layer is not None and not 0 <= layer <= layers:
             raise UsageError(f"layer must be from 0, the embeddings, to {layers}, the last block, not {layer}.")
@@ -160,9 +156,10 @@ class Embedder:
         if say is not None:
             lengths = [len(ids) + 2 for ids in encoded]
             if cut := [f"{i} ({n:,} tokens)" for i, n in enumerate(lengths, start=1) if n > longest]:
-                say(f"{len(cut):,} of {len(rows):,} texts cut off after {longest} tokens: text {some(cut)}.")
+                say(f"{len(cut):,} of {number_of(len(rows), 'text')} cut off after {longest} tokens: text {some(cut)}.")
             if empty := [str(i) for i, ids in enumerate(encoded, start=1) if not ids]:
-                say(f"{len(empty):,} of {len(rows):,} texts have no words, and vectors of nothing: text {some(empty)}.")
+                count = f"{len(empty):,} of {number_of(len(rows), 'text')}"
+                say(f"{count} without words, and vectors of nothing: text {some(empty)}.")
         return rows
 
     @property
@@ -191,9 +188,6 @@ class Embedder:
             python=f'import regard\n\nembedder = regard.load("{folder.as_posix()}")\nembedder.embed(["…", "…"])',
             pipeline="sentence-similarity",
         )
-
-    def answering(self) -> dict[str, Any]:
-        return dataclasses.asdict(self.config)
 
     def __repr__(self) -> str:
         parameters, config = count_weights(self.model), self.bert.config

@@ -145,7 +145,9 @@ class FillTask:
         scores = self.held.guess(self.model).beside(Guesser.learn(self.train.ids, self.tokenizer.vocab_size))
         if self.rates.tokens:
             chosen = 100 * self.rates.chosen / self.rates.tokens
-            scores.append(Score("chosen words", chosen, f"in %, measured in training: {self.rates}"))
+            scores.append(
+                Score("chosen words", chosen, f"in %, counted in training since its last start: {self.rates}")
+            )
         return scores, self._samples()
 
     def _samples(self) -> list[Sample]:

@@ -91,11 +91,13 @@ class HeldOut:
             yield table, masked, read_rows(model, table, masked.ids)
 
     @torch.no_grad()
-    def loss(self, model: BertForPretraining, *, most: int | None = None) -> float:
-        """Mean cross-entropy of the words that were chosen, masked or not, as in training."""
+    def loss(self, model: BertForPretraining, *, most: int | None = None, hidden: bool = False) -> float:
+        """Mean cross-entropy of the words that were chosen, masked or not, as in training; or of `hidden` ones only."""
         total, count = 0.0, 0
         for _, masked, found in self.read(model, most=most):
-            places = torch.from_numpy(np.flatnonzero(masked.chosen)).to(found.hidden.device)
+            places = torch.from_numpy(np.flatnonzero(masked.hidden if hidden else masked.chosen)).to(
+                found.hidden.device
+            )
             total += word_loss(model, found, places).item() * len(places)
             count += len(places)
         return total / max(1, count)

@@ -25,8 +25,7 @@ from regard.metrics.score import Score
 from regard.models.bert import Bert, HeadedBert
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
-from regard.nn.taps import is_watched
-from regard.tasks.reading import Reader, alike, in_threads
+from regard.tasks.reading import Reader, alike, in_batches
 from regard.tasks.settings import LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, Usage
 from regard.text.tokenizer import Tokenizer
@@ -106,16 +105,13 @@ def read_rows(model: HeadedBert, rows: Sequence[Row], pad_id: int) -> list[Tenso
     """What the model says to each row, in evaluation mode; rows of like length are read together."""
     device = next(model.parameters()).device
     found: list[Tensor | None] = [None] * len(rows)
-    batches = alike([len(row.ids) for row in rows], shares=torch.get_num_threads())
     read = Reader(model.bert)
 
     @torch.inference_mode()
     def run(batch: list[int]) -> Tensor:
         return model.answers(read(*as_inputs([rows[number] for number in batch], pad_id, device))).float().cpu()
 
-    # Who watches is known in the thread that asked, and an accelerator computes one batch at a time.
-    alone = is_watched(model) or device.type != "cpu"
-    for batch, outputs in zip(batches, (map if alone else in_threads)(run, batches), strict=True):
+    for batch, outputs in in_batches(run, [len(row.ids) for row in rows], model):
         for number, output in zip(batch, outputs, strict=True):
             found[number] = output
     return [output for output in found if output is not None]

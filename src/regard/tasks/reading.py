@@ -56,6 +56,16 @@ def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> 
     return ids, None if min(lengths) == longest else torch.tensor(lengths, device=device)
 
 
+def in_batches(
+    run: Callable[[list[int]], R], lengths: Sequence[int], model: nn.Module
+) -> Iterator[tuple[list[int], R]]:
+    """The numbers of texts of like length, and what `run` makes of them."""
+    batches = alike(lengths, shares=torch.get_num_threads())
+    # Who watches is known in the thread that asked, and an accelerator computes one batch at a time.
+    alone = is_watched(model) or next(model.parameters()).device.type != "cpu"
+    yield from zip(batches, (map if alone else in_threads)(run, batches), strict=True)
+
+
 def in_threads(run: Callable[[list[int]], R], batches: Sequence[list[int]]) -> Iterator[R]:
     """`run` of each batch, in order; as many at a time as torch has threads, each computed by one of them."""
     threads = min(torch.get_num_threads(), len(batches))

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.checkpoint.card import CardData
 from regard.data.tagged import Tagged, speaks_of_entities
-from regard.errors import some
+from regard.errors import number_of, some
 from regard.metrics.entities import commonest_tags, entities, entity_f1
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score
@@ -251,7 +251,7 @@ class TagTask(RowTask[Tagger]):
             validation=[window.row for window, _ in self._cut[1]],
             config=config,
             data=data,
-            scored_on=f"validation, {len(sentences[1]):,} sentences",
+            scored_on=f"validation, {number_of(len(sentences[1]), 'sentence')}",
         )
 
     def _windows(self, sentences: Sequence[Tagged]) -> list[tuple[Window, list[int]]]:

@@ -15,18 +15,18 @@ from regard.checkpoint.card import CardData
 from regard.checkpoint.output import output_folder
 from regard.config import from_dict
 from regard.data.batches import split_validation
+from regard.data.files import skipped_rows
 from regard.data.squad import Question, read_questions
 from regard.data.world.passages import questions
-from regard.errors import UsageError
+from regard.errors import UsageError, number_of
 from regard.metrics.score import Score
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.settings import LabelConfig, SpanConfig
-from regard.training.encoders import Request, held_remark
-from regard.training.labelling import card_of, only_file
+from regard.training.encoders import Request, held_remark, refuse_without_file
+from regard.training.labelling import card_of, only_file, overlap_remark
 from regard.training.options import RunOptions, sort_settings
 from regard.training.settings import TrainingConfig
-from regard.training.translation import skipped_rows
 
 if TYPE_CHECKING:
     from regard.tasks.answer import Answerer, AnswerTask
@@ -126,13 +126,10 @@ def _check(config: LabelConfig, spans: SpanConfig, given: Mapping[str, Any]) -> 
 def _remarks(task: AnswerTask, config: LabelConfig) -> list[str]:
     remarks = []
     if more := len(task.train) - len(task.questions[0]):
-        remarks.append(
-            f"length: passages beyond --max-tokens {config.max_tokens} are read in {more:,} more windows, none is cut"
-        )
-    if task.unreachable:
-        remarks.append(
-            f"length: {task.unreachable:,} questions have an answer that no window holds as a whole; raise --stride"
-        )
+        windows = number_of(more, "more window")
+        remarks.append(f"length: passages beyond --max-tokens {config.max_tokens} are read in {windows}, none is cut")
+    if lost := task.unreachable:
+        remarks.append(f"length: {number_of(lost, 'question')} whose answer no window holds as a whole; raise --stride")
     return remarks
 
 
@@ -149,9 +146,7 @@ class _Data:
 
 def _read(data: Path | None, validation: Path | None, config: LabelConfig, *, skip_bad_rows: bool) -> _Data:
     if data is None:
-        for flag, given in (("--validation", validation), ("--skip-bad-rows", skip_bad_rows)):
-            if given:
-                raise UsageError(f"{flag} needs a training file beside it; without a file the built-in world is used.")
+        refuse_without_file({"--validation": validation, "--skip-bad-rows": skip_bad_rows})
         train, held = questions("train"), questions("validation")
         card: tuple[CardData, ...] = (
             CardData(name=WORLD, role="training", num_rows=len(train)),
@@ -164,10 +159,11 @@ def _read(data: Path | None, validation: Path | None, config: LabelConfig, *, sk
     if validation is not None:
         checking = read_questions(validation, skip_bad_rows=skip_bad_rows)
         remarks += [*checking.remarks, *skipped_rows(checking.bad)]
+        remarks += overlap_remark(*([one.passage for one in side.examples] for side in (reading, checking)))
         return _Data(reading.examples, checking.examples, card + card_of(checking, "validation"), tuple(remarks))
     train, held = held_out(reading.examples, share=config.validation_share)
     passages = len({one.passage for one in held})
-    remarks.append(held_remark(len(held), f"questions about {passages:,} passage{'' if passages == 1 else 's'}"))
+    remarks.append(held_remark(len(held), "question", f" about {number_of(passages, 'passage')}"))
     return _Data(train, held, card, tuple(remarks))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from regard.checkpoint.output import check_output
 from regard.checkpoint.presence import check_folder, width_of
 from regard.config import from_dict
-from regard.errors import UsageError, unknown
+from regard.errors import UsageError, number_of, unknown
 from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
 from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.settings import LabelConfig
@@ -102,7 +102,9 @@ class Request:
             check_folder(folder)
             width = width_of(folder)
         recipe = labelling_recipe(begins=from_ is not None, lora=lora, width=width)
-        training, model = {**recipe.training, **parts[TrainingConfig]}, {**recipe.model, **parts[BertConfig]}
+        # Whoever stops because it gets worse wants what was better.
+        kept = {"keep": "best"} if parts[TrainingConfig].get("patience") else {}
+        training, model = {**recipe.training, **kept, **parts[TrainingConfig]}, {**recipe.model, **parts[BertConfig]}
         name = None if from_ is None else str(from_)
         return cls(config, training, model, size or USUAL_SIZE, name, folder, adapters)
 
@@ -118,7 +120,8 @@ class Request:
         remark = ""
         if given.get("steps") is None and given.get("minutes") is None:
             given["steps"] = max(1, round(epochs * an_epoch))
-            remark = f"budget: {given['steps']:,} steps, {epochs:g} epochs of {an_epoch:,} (--epochs)"
+            seen = f"{epochs:g} {'epoch' if epochs == 1 else 'epochs'} of {an_epoch:,}"
+            remark = f"budget: {number_of(given['steps'], 'step')}, {seen} (--epochs)"
         if "warmup_steps" not in given:
             given["warmup_steps"] = max(1, (given.get("steps") or 3 * an_epoch) // 10)
         settled = Budget.settle(given, out, resume=resume)
@@ -169,10 +172,20 @@ class Request:
         return model, embedder.tokenizer, fresh
 
 
-def held_remark(count: int, what: str) -> str:
+def refuse_without_file(given: Mapping[str, object]) -> None:
+    """Flags that speak of a file, where there is none."""
+    for flag, value in given.items():
+        if value:
+            raise UsageError(f"{flag} needs a training file beside it; without a file the built-in world is used.")
+
+
+def held_remark(count: int, what: str, beside: str = "") -> str:
     """That some of the training file were held out, and what so few would be worth."""
-    few = f"; {count:,} say little about others: give more, or --validation" if count < FEW else ""
-    return f"validation: {count:,} {what} held out of the training file (no --validation was given){few}"
+    says = "says" if count == 1 else "say"
+    few = f"; {count:,} {says} little about others: give more, or --validation" if count < FEW else ""
+    return (
+        f"validation: {number_of(count, what)}{beside} held out of the training file (no --validation was given){few}"
+    )
 
 
 def usual_epochs(steps: int) -> int:

@@ -81,6 +81,8 @@ def train_filler(
     if from_ is not None:
         begun = _begin(str(from_), out, size=size, parts=parts, config=config)
         config, context = begun.config, begun.model.config.context
+    if config.window is not None and config.window > context:
+        raise UsageError(f"--window {config.window} is more than the model sees at once: {context} tokens (--context).")
     longest = longest_sentence(config.window or context)
     from regard.tasks.fill import FillTask, fresh_bert, place_rates
     from regard.training.beginning import Beginning

@@ -66,7 +66,7 @@ class Forgetting:
 
     def along_the_way(self) -> dict[str, float]:
         """What is logged at each validation."""
-        return {METRIC: self.text.loss(self.model, most=ALONG_THE_WAY)}
+        return {METRIC: self.text.loss(self.model, most=ALONG_THE_WAY, hidden=True)}
 
     def after(self) -> Forgotten:
         """What there is to say when the training is over."""

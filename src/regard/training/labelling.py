@@ -18,7 +18,7 @@ from regard.checkpoint.card import CardData
 from regard.checkpoint.output import output_folder
 from regard.config import from_dict
 from regard.data.batches import hold_out
-from regard.data.files import Reading
+from regard.data.files import Reading, skipped_rows
 from regard.data.labelled import (
     Labelled,
     LabelledPair,
@@ -37,9 +37,8 @@ from regard.metrics.labels import confusion, label_names
 from regard.metrics.score import Scores
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import CLASSIFY, NUMBER, PAIR, LabelConfig
-from regard.training.encoders import Request, held_remark
+from regard.training.encoders import Request, held_remark, refuse_without_file
 from regard.training.options import RunOptions
-from regard.training.translation import skipped_rows
 
 if TYPE_CHECKING:
     from regard.models.bert import BertForSequence
@@ -166,7 +165,7 @@ def score_file(model: Classifier, files: LabelFiles) -> tuple[Scores, list[str]]
     texts, gold = zip(*_sides(reading.examples), strict=True)
     found = model(list(texts))
     answers = [gold_of(one) for one in found]
-    scores = score_answers(answers, gold, model.head) + baseline(model.commonest, gold, model.head)
+    scores = score_answers(answers, gold, model.head) + baseline(model.commonest, texts, gold, model.head)
     taken = None
     if model.head.answers == "one":
         taken = confusion([one.label for one in found], [labels[0] for labels in gold])
@@ -212,9 +211,11 @@ class _Data:
 
 def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
     if files.data is None:
-        for flag, given in (("--validation", files.validation), ("--skip-bad-rows", files.skip_bad_rows)):
-            if given:
-                raise UsageError(f"{flag} needs a training file beside it; without a file the built-in world is used.")
+        columns = {f"--{role}-column": name for role, name in files.columns.items()}
+        numbers = {"--numbers": files.numbers is not None, "--separator": files.separator is not None}
+        refuse_without_file(
+            {"--validation": files.validation, "--skip-bad-rows": files.skip_bad_rows, **numbers, **columns}
+        )
         draw: Any = opinions if task == CLASSIFY else inferences
         sides = [_sides(draw(split)) for split in ("train", "validation")]
         head = _head([gold for _, gold in sides[0]], several=False)
@@ -239,7 +240,7 @@ def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
         remarks += [*checking.remarks, *skipped_rows(checking.bad), *overlap_remark(_texts(sides[0]), _texts(held))]
         return _data(sides[0], held, head, card + card_of(checking, "validation"), tuple(remarks))
     kept, held = _held_out(sides[0], head, share=config.validation_share)
-    remarks.append(held_remark(len(held), "examples"))
+    remarks.append(held_remark(len(held), "example"))
     return _data(kept, held, head, card, tuple(remarks))
 
 

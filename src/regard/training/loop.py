@@ -173,7 +173,7 @@ class Trainer:
             return ""
         return (
             f"gap: the training loss is {at.loss:.4f}, the validation loss {at.validation:.4f}: a part of what it "
-            f"learned are its own examples. More data or fewer epochs help; --patience ends it in time."
+            f"learned are its own examples. More data or fewer epochs help."
         )
 
     def _begin_epoch(self) -> Sequence[Sequence[int]]:
@@ -188,7 +188,7 @@ class Trainer:
         saved = time.perf_counter()
         batches = self._begin_epoch()
         pace = Pace()
-        if not self.at.step and (others := self.also()):
+        if not self.at.step and (others := self._before()):
             log.write({"step": 0, "epoch": 0, "seconds": 0.0, "tokens": 0, **others})
         while self.fraction() < 1 and not self._stop_asked and not self._out_of_patience():
             begun, known = time.perf_counter(), self.at.tokens
@@ -228,6 +228,7 @@ class Trainer:
             step=self.at.step,
             progress=self.fraction(),
             warmup_steps=self.config.warmup_steps,
+            warmed=self.config.warmup_steps / self.config.steps if self.config.steps else 0.0,
         )
         set_rate(self.optimisers, factor)
         step = self.replicas.backward(indices, seed=self.config.seed * SEED_STRIDE + self.at.step)
@@ -292,6 +293,13 @@ class Trainer:
             f"{message} The weights of step {kept.step:,} are kept in {kept.path}; make a model of them with:\n"
             f"  {self.go_on(self.run_folder, kept.step)}"
         )
+
+    def _before(self) -> dict[str, float]:
+        """What else is measured at each validation, before the first step."""
+        self.task.model.eval()
+        others = self.also()
+        self.task.model.train()
+        return others
 
     def _validate_if_due(self, fraction: float) -> dict[str, float]:
         due = math.floor(fraction * self.config.validations + 1e-9)

@@ -38,11 +38,15 @@ SCHEDULES: dict[str, Curve] = {
     "cosine": cosine,
     "trapezoid": trapezoid,
 }
+FALLING = ("linear", "cosine")
 INVERSE_ROOT = "inverse-square-root"
 
 
-def rate_factor(schedule: str, *, step: int, progress: float, warmup_steps: int) -> float:
+def rate_factor(schedule: str, *, step: int, progress: float, warmup_steps: int, warmed: float = 0.0) -> float:
     """The factor for one step (counted from 0): a linear warm-up, then the schedule.
+
+    What falls evenly falls from the end of the warm-up on, so that the full rate is reached: `warmed` is the progress
+    made by then, where that is known. A schedule that stays full for a while counts from the beginning.
 
     `inverse-square-root` is the rule of 2017, min(step^-½, step · warmup^-1.5), scaled so that its peak is 1.
     """
@@ -53,4 +57,6 @@ def rate_factor(schedule: str, *, step: int, progress: float, warmup_steps: int)
     if schedule not in SCHEDULES:
         raise unknown("schedule", schedule, (*SCHEDULES, INVERSE_ROOT))
     warm = min(1.0, step / warmup_steps) if warmup_steps else 1.0
+    if schedule in FALLING and warmed < 1:
+        progress = max(0.0, progress - warmed) / (1 - warmed)
     return warm * SCHEDULES[schedule](progress)

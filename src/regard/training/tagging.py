@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 from regard.checkpoint.card import CardData
 from regard.checkpoint.output import output_folder
 from regard.data.batches import hold_out
-from regard.data.files import Reading
+from regard.data.files import Reading, skipped_rows
 from regard.data.labelled import refuse_unseen, require_two_labels
 from regard.data.tagged import Tagged, read_tagged
 from regard.data.world.tagging import named_entities
-from regard.errors import UsageError
+from regard.errors import UsageError, number_of
 from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
-from regard.training.encoders import Request, held_remark
+from regard.training.encoders import Request, held_remark, refuse_without_file
 from regard.training.labelling import card_of, only_file, overlap_remark
 from regard.training.options import RunOptions
-from regard.training.translation import skipped_rows
 
 if TYPE_CHECKING:
     from regard.tasks.tag import Tagger
@@ -94,6 +93,8 @@ def train_tags(
             config=config,
             data=found.card,
         )
+        # A long sentence is several rows, and how many is known only now.
+        budget = request.budget(len(task.train), out, resume=options.resume)
         return carry_out(
             task,
             budget,
@@ -110,7 +111,8 @@ def _windows_remark(rows: Sequence[object], sentences: Sequence[object], config:
     more = len(rows) - len(sentences)
     if not more:
         return []
-    return [f"length: sentences beyond --max-tokens {config.max_tokens} are read in {more:,} more windows, none is cut"]
+    windows = number_of(more, "more window")
+    return [f"length: sentences beyond --max-tokens {config.max_tokens} are read in {windows}, none is cut"]
 
 
 def score_tag_file(model: Tagger, files: TagFiles) -> tuple[list[Score], list[str]]:
@@ -140,9 +142,13 @@ class _Data:
 
 def _read(files: TagFiles, config: LabelConfig) -> _Data:
     if files.data is None:
-        for flag, given in (("--validation", files.validation), ("--tag-column", files.tag_column)):
-            if given:
-                raise UsageError(f"{flag} needs a training file beside it; without a file the built-in world is used.")
+        files_only = {
+            "--validation": files.validation,
+            "--tag-column": files.tag_column,
+            "--repair-tags": files.repair_tags,
+            "--skip-bad-rows": files.skip_bad_rows,
+        }
+        refuse_without_file(files_only)
         train, held = named_entities("train"), named_entities("validation")
         card: tuple[CardData, ...] = (
             CardData(name=WORLD, role="training", num_rows=len(train)),
@@ -163,7 +169,7 @@ def _read(files: TagFiles, config: LabelConfig) -> _Data:
     sentences = reading.examples
     words, tags = [one.words for one in sentences], [one.tags for one in sentences]
     train, held = ([sentences[n] for n in part] for part in hold_out(words, tags, share=config.validation_share))
-    remarks.append(held_remark(len(held), "sentences"))
+    remarks.append(held_remark(len(held), "sentence"))
     return _Data(train, held, head, card, tuple(remarks))
 
 

@@ -15,7 +15,8 @@ from regard.checkpoint.card import CardData
 from regard.checkpoint.output import check_output, output_folder
 from regard.config import from_dict
 from regard.data.batches import split_validation
-from regard.data.pairs import BadRow, Pair, Reading, read_pairs
+from regard.data.files import skipped_rows
+from regard.data.pairs import Pair, Reading, read_pairs
 from regard.data.world.translation import sentences
 from regard.errors import DataError, UsageError, unknown
 from regard.generation.settings import SearchConfig
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 SIZES = tuple(PRESETS)
 WORLD = "the built-in world"
-LISTED = 20  # bad rows that are named one by one
 
 
 @dataclass(frozen=True)
@@ -155,14 +155,6 @@ def _hold_out(pairs: Sequence[Pair], files: Sequence[Path]) -> tuple[list[Pair],
         raise DataError(f"{' and '.join(map(str, files))} holds {what}; training needs at least 2, better thousands.")
     held = {sources[i] for i in split_validation(len(sources))[1]}
     return [pair for pair in pairs if pair.source not in held], [pair for pair in pairs if pair.source in held]
-
-
-def skipped_rows(bad: Sequence[BadRow]) -> list[str]:
-    """How many rows were left out, and which."""
-    if not bad:
-        return []
-    more = [f"  … and {len(bad) - LISTED:,} more"] if len(bad) > LISTED else []
-    return [f"skipped: {len(bad):,} bad rows", *(f"  {row}" for row in bad[:LISTED]), *more]
 
 
 def _card_data(reading: Reading, role: str, rows: int) -> tuple[CardData, ...]:

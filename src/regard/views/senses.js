@@ -111,8 +111,10 @@ function sentence(word, layer, place) {
   const rows = word.layers[layer].near[place].map(([, other, meant, cosine]) =>
     el("li", { class: meant === sense ? "" : "differs" }, sign(word, meant), el("bdi", { text: other }), el("span", { class: "quiet cosine", text: cosine.toFixed(3) })),
   );
-  const end = start + word.word.length;
-  const shown = el("p", { class: "sentence" }, sign(word, sense), el("bdi", {}, text.slice(0, start), el("b", { text: text.slice(start, end) }), text.slice(end)));
+  const letters = [...text]; // places are counted in characters, as Python does
+  const cut = (from, to) => letters.slice(from, to).join("");
+  const end = start + [...word.word].length;
+  const shown = el("p", { class: "sentence" }, sign(word, sense), el("bdi", {}, cut(0, start), el("b", { text: cut(start, end) }), cut(end)));
   return [shown, el("h3", { text: "Nearest sentences, by cosine" }), el("ol", { class: "nearest" }, ...rows)];
 }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.checkpoint.convert.files import (
@@ -25,9 +26,19 @@ from regard.checkpoint.convert.files import (
     tokenizer_config,
 )
 from regard.checkpoint.convert.joining import join
-from regard.checkpoint.convert.settings import Refusals, Requirement, no_class_for, refuse_export
-from regard.checkpoint.folder import CARD, CONFIG, ModelFolder, read_model, write_model
-from regard.errors import FolderError
+from regard.checkpoint.convert.settings import Refusals, Requirement, no_class_for, real, refuse_export, whole
+from regard.checkpoint.folder import (
+    CARD,
+    CONFIG,
+    ModelFolder,
+    check_fit,
+    own_tensors,
+    read_model,
+    usable,
+    write_model,
+)
+from regard.errors import FolderError, UsageError
+from regard.models.bert import make_bert
 from regard.models.bert_settings import Answers, BertConfig, HeadConfig, HeadKind
 from regard.text.tokenizer import Symbols, Tokenizer
 
@@ -95,42 +106,43 @@ def is_bert(config: Mapping[str, Any]) -> bool:
 def read_bert(path: Path) -> ForeignBert:
     """Read a folder of BERT's, with whatever head it has."""
     folder = read_model(path)
-    try:
-        config = config_from(folder.config, Refusals(str(path / CONFIG)))
-    except KeyError as error:
-        raise FolderError(f"{path / CONFIG} lacks the setting {error}. Download it again.") from None
     theirs = _their_tensors(folder.tensors)
-    head = _head_from(folder, theirs)
+    with usable(path / CONFIG):
+        config = config_from(folder.config, Refusals(str(path / CONFIG)))
+        head = _head_from(folder, theirs)
     config = dataclasses.replace(config, pooler=_has_pooler(head.kind, theirs))
     if not config.pooler:  # some files hold one that nothing reads
         theirs = {name: tensor for name, tensor in theirs.items() if not name.startswith("pooler.")}
     tokenizer = read_tokenizer(folder)
     tokenizer.fits(config.vocab_size)
+    with torch.device("meta"):  # names and shapes, and no numbers
+        expected = _theirs_of(own_tensors(make_bert(config, head)), config, head.kind)
+    check_fit(theirs, expected, CLASSES[head.kind])
     tensors = join(theirs, _pairs(config, head.kind))
     return ForeignBert(config, head, tensors, tokenizer, _read_embedding(folder))
 
 
 def config_from(settings: Mapping[str, Any], refused: Refusals) -> BertConfig:
     refused.unless(settings, FIXED)
-    width, heads = int(settings["hidden_size"]), int(settings["num_attention_heads"])
+    width, heads = whole(settings, "hidden_size"), whole(settings, "num_attention_heads")
     refused.when(width % heads != 0, f"hidden_size {width} is not a multiple of num_attention_heads {heads}")
     activation = settings.get("hidden_act", "gelu")
     refused.when(activation not in ACTIVATIONS, f"hidden_act {activation!r}")
     refused.check()
     return BertConfig(
-        vocab_size=settings["vocab_size"],
-        context=settings.get("max_position_embeddings", 512),
-        segments=settings.get("type_vocab_size", 2),
-        layers=settings["num_hidden_layers"],
+        vocab_size=whole(settings, "vocab_size"),
+        context=whole(settings, "max_position_embeddings", 512),
+        segments=whole(settings, "type_vocab_size", 2),
+        layers=whole(settings, "num_hidden_layers"),
         width=width,
-        hidden=settings["intermediate_size"],
+        hidden=whole(settings, "intermediate_size"),
         heads=heads,
         head_width=width // heads,
         activation=ACTIVATIONS[activation],  # type: ignore[arg-type]
-        norm_epsilon=settings.get("layer_norm_eps", 1e-12),
-        dropout=settings.get("hidden_dropout_prob", 0.1),
-        attention_dropout=settings.get("attention_probs_dropout_prob", 0.1),
-        head_dropout=settings.get("classifier_dropout"),
+        norm_epsilon=real(settings, "layer_norm_eps", 1e-12),
+        dropout=real(settings, "hidden_dropout_prob", 0.1),
+        attention_dropout=real(settings, "attention_probs_dropout_prob", 0.1),
+        head_dropout=None if settings.get("classifier_dropout") is None else real(settings, "classifier_dropout"),
     )
 
 
@@ -170,7 +182,9 @@ def _head_from(folder: ModelFolder, theirs: Mapping[str, Tensor]) -> HeadConfig:
 def _labels(settings: Mapping[str, Any]) -> tuple[str, ...]:
     named = settings.get("id2label")
     if not named:  # transformers' own default
-        return tuple(f"LABEL_{i}" for i in range(settings.get("num_labels") or 2))
+        return tuple(f"LABEL_{i}" for i in range(whole(settings, "num_labels", 2)))
+    if wrong := [number for number in named if not str(number).isdecimal()]:
+        raise UsageError(f"id2label has {wrong[0]!r} where the number of a label is expected.")
     by_number = {int(number): str(label) for number, label in named.items()}
     return tuple(by_number.get(i, f"LABEL_{i}") for i in range(max(by_number) + 1))
 
@@ -278,13 +292,11 @@ def write_bert(
     longest = min(max_tokens or config.context, config.context)
     texts = {
         TOKENIZER: _with_frame(tokenizer),
-        TOKENIZER_CONFIG: json_text(tokenizer_config(longest, names)),
+        TOKENIZER_CONFIG: json_text(tokenizer_config(longest, names, segments=True)),
         CARD: card,
     }
-    theirs: dict[str, Tensor] = {}
-    for ours, parts in _pairs(config, head.kind):
-        pieces = zip(parts, tensors[ours].chunk(len(parts)), strict=True)  # queries, keys and values are alike in size
-        theirs |= {_with_prefix(part, head.kind): piece.contiguous() for part, piece in pieces}
+    parted = _theirs_of(tensors, config, head.kind)
+    theirs = {_with_prefix(name, head.kind): tensor.contiguous() for name, tensor in parted.items()}
     write_model(path, config=settings, tensors=theirs, texts=texts, force=force)
     return name
 
@@ -380,6 +392,14 @@ def _head_pairs(kind: HeadKind) -> Sequence[tuple[str, tuple[str, ...]]]:
     ]
     follows = _linear("follows.output", "cls.seq_relationship")
     return [*(words if "words" in kind else ()), *(follows if "follows" in kind else ())]
+
+
+def _theirs_of(tensors: Mapping[str, Tensor], config: BertConfig, kind: HeadKind) -> dict[str, Tensor]:
+    """Our tensors under their names, as parts of ours."""
+    theirs: dict[str, Tensor] = {}
+    for ours, parts in _pairs(config, kind):
+        theirs |= zip(parts, tensors[ours].chunk(len(parts)), strict=True)  # queries, keys and values are alike in size
+    return theirs
 
 
 def _linear(ours: str, *theirs: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -52,9 +52,11 @@ def token_of(tokenizer: Tokenizer, number: Any) -> str | None:
     return tokenizer.tokens([number])[0]
 
 
-def tokenizer_config(context: int, symbols: Mapping[str, str | None]) -> dict[str, Any]:
-    """What `AutoTokenizer` asks for beside tokenizer.json."""
+def tokenizer_config(context: int, symbols: Mapping[str, str | None], *, segments: bool = False) -> dict[str, Any]:
+    """What `AutoTokenizer` asks for beside tokenizer.json; with `segments` it tells two texts apart by numbers."""
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
     return {
+        **({"model_input_names": inputs} if segments else {}),
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": context,
         "clean_up_tokenization_spaces": False,
