@@ -294,11 +294,6 @@ def test_m154_their_folders_are_evaluated(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "sts.tsv").write_text("first\tsecond\tscore\nto be\tor not\t1.5\nnot\tto be\t3\n", encoding="utf-8")
     names = [one.name for one in regard.evaluate(numbers, tmp_path / "sts.tsv")]  # type: ignore[arg-type]
     assert names == ["Pearson", "Spearman", "Pearson of word overlap", "Spearman of word overlap"]
-        "Pearson",
-        "Spearman",
-        "Pearson of word overlap",
-        "Spearman of word overlap",
-    ]  # type: ignore[arg-type]
     (tmp_path / "tags.conll").write_text("to\tgood\nbe\tbad\n", encoding="utf-8")
     tagger = regard.load(save(make("tokens"), tmp_path / "tokens"))
     assert "accuracy" in {one.name for one in regard.evaluate(tagger, tmp_path / "tags.conll")}  # type: ignore[arg-type]

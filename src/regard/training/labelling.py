@@ -212,9 +212,9 @@ class _Data:
 def _read(task: str, files: LabelFiles, config: LabelConfig) -> _Data:
     if files.data is None:
         columns = {f"--{role}-column": name for role, name in files.columns.items()}
-        numbers = {"--numbers": files.numbers is not None, "--separator": files.separator is not None}
+        forms = {"--numbers": files.numbers is not None, "--separator": files.separator is not None}
         refuse_without_file(
-            {"--validation": files.validation, "--skip-bad-rows": files.skip_bad_rows, **numbers, **columns}
+            {"--validation": files.validation, "--skip-bad-rows": files.skip_bad_rows, **forms, **columns}
         )
         draw: Any = opinions if task == CLASSIFY else inferences
         sides = [_sides(draw(split)) for split in ("train", "validation")]

@@ -294,7 +294,7 @@ class Trainer:
             f"  {self.go_on(self.run_folder, kept.step)}"
         )
 
-    def _before(self) -> dict[str, float]:
+    def _before(self) -> Mapping[str, float]:
         """What else is measured at each validation, before the first step."""
         self.task.model.eval()
         others = self.also()
