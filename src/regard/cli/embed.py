@@ -121,13 +121,20 @@ def read_texts(given: Sequence[str], column: str | None = None) -> list[str]:
 
 def refuse_files(given: Sequence[str]) -> None:
     """Where several words are given they are texts: the name of a file among them is a mistake."""
-    if files := [word for word in given if is_file(word)]:
+    if files := [word for word in given if _lies_there(word)]:
         raise UsageError(f"{files[0]} is a file among {len(given)} texts. Give one file at a time, or texts in quotes.")
 
 
 def is_table(given: Sequence[str]) -> bool:
     """Whether one file was given, which is a table by its name."""
     return len(given) == 1 and is_file(given[0]) and table_suffix(Path(given[0])) != ""
+
+
+def _lies_there(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except OSError:  # too long for the name of a file
+        return False
 
 
 def is_file(word: str) -> bool:
