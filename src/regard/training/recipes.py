@@ -122,8 +122,9 @@ def labelling_recipe(*, begins: bool, lora: bool, width: int | None = None) -> R
 
     What is begun with takes longer steps if it is narrower than most: `width` is its own, if it is known.
 
-    Weights that are begun with are fine-tuned with dropout, whatever they were pre-trained with, but without dropping
-    attention weights: that helps no more, and takes longer. A new model is kept as it was
+    Weights that are begun with are fine-tuned with dropout, whatever they were pre-trained with, from the second epoch
+    on: what is read for the first time cannot be learned by heart. Attention weights are not dropped: that helps no
+    more, and takes longer. A new model is kept as it was
     when it did best on what was held out, because it learns few examples by heart. One that was begun with is not: its
     validation loss rises with its certainty, while it still gets more of them right.
     """
@@ -138,7 +139,7 @@ def labelling_recipe(*, begins: bool, lora: bool, width: int | None = None) -> R
             epsilon=1e-8,
             schedule="linear",
             label_smoothing=0.0,
-            dropout_epochs=0,
+            dropout_epochs=1 if begins else 0,
             averaging="none",
             batch_tokens=2048,
             keep="last" if begins else "best",
