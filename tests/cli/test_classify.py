@@ -146,6 +146,7 @@ def test_packed_lines_are_read(regard: Run, place: Path, tmp_path: Path) -> None
         ("model", ["--first-column", "a"], "there are --text-column, --label-column, --separator"),
         ("judge", ["--text-column", "a"], "--text-column is not for a judge of pairs"),
         ("judge", ["--beams", "2"], "--beams is not for a judge of pairs"),
+        ("judge", ["--beams", "2", "--reverse"], "--reverse, --beams are not for a judge of pairs"),
     ],
 )
 def test_flags_that_say_nothing_to_a_model(regard: Run, place: Path, model: str, flags: list[str], kind: str) -> None:

@@ -120,7 +120,7 @@ def test_forgetting_needs_a_beginning_a_head_and_a_text(regard: Run, place: Path
     again = ["--from", tmp_path / "plain", *QUICK, "--forgetting", texts, "--out", tmp_path / "b"]
     said = regard("train", "classify", data, *again)
     assert (said.code, "needs a head for masked words beside the encoder" in said.err) == (2, True)
-    assert not (tmp_path / "b" / "config.json").exists()
+    assert not (tmp_path / "b").exists(), "it is known before anything begins"
 
 
 def test_a_fill_folder_is_scored_on_a_text(regard: Run, place: Path, tmp_path: Path) -> None:

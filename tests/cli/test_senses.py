@@ -108,7 +108,7 @@ def test_bad_rows_are_listed_and_left_out_on_request(regard: Run, classifier: Pa
         (["--near", "A bank.", "--out", "x.html"], "ask for one at a time"),
         (["--near", "A bank.", "--top", "0"], "--top must be at least 1"),
         (["--near", "A bank.", "--layer", "17"], "unknown layer '17'"),
-        (["--near", "A fly."], "it has none of them"),
+        (["--near", "A fly."], "has none of them"),
         (["a.tsv", "b.tsv"], "2 files were given"),
         (["--skip-bad-rows"], "--skip-bad-rows needs a file"),
         (["--out", "x.pdf"], "cannot save a view as 'x.pdf'"),

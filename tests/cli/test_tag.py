@@ -112,3 +112,11 @@ def test_an_epoch_has_as_many_rows_as_there_are_windows(regard: Run, tmp_path: P
     assert said.code == 0, said.err
     steps = json.loads((tmp_path / "m" / "config.json").read_text("utf-8"))["training"]["steps"]
     assert steps > 3 * 5, "three sentences of sixty words, of which a window holds ten at most"
+
+
+def test_a_file_without_entities_is_scored_as_one(regard: Run, place: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.conll").write_text("Tom\tO\nsees\tO\n", encoding="utf-8")
+    said = regard("evaluate", place / "model", tmp_path / "none.conll", "--json")
+    assert "none.conll names no entities: all words are O" in said.err
+    scores = json.loads(said.out)
+    assert scores[0]["name"] == "entity F1" and "entities:0" in scores[0]["signature"]

@@ -235,6 +235,18 @@ def test_numbers_of_columns_that_are_not_there(tmp_path: Path) -> None:
     assert read_labelled(years, columns=TextColumns(label="2024")).examples == [Labelled("a", ("x",))]
 
 
+def test_rows_in_another_encoding_are_not_advised_away(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("text,label\ntrès bien,oui\nmal,non\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"save it again as UTF-8 \(in Excel: CSV UTF-8\)"):
+        read_labelled(tmp_path / "a.csv")
+
+
+def test_decimal_commas_are_named(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", "first;second;similarity", "a;b;4,5", "c;d;2,0")
+    with pytest.raises(DataError, match=r"'4,5' is no number: write its decimals with a point"):
+        read_labelled_pairs(path, numbers=True)
+
+
 def test_a_header_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("texte,étiquette\nbien,oui\nmal,non\n".encode("latin-1"))

@@ -142,8 +142,8 @@ def test_the_python_blocks_one_after_the_other(at_the_readers: Path, capsys: pyt
     small = ", ".join(f"{name}={value!r}" for name, value in SMALL.items())
     assert python_blocks()
     for block in python_blocks():
-        if "regard.train(" in block:
-            shutil.rmtree(at_the_readers / "runs")
+        for out in re.findall(r'\bout="([^"]+)"', block):
+            shutil.rmtree(at_the_readers / out)
         block, shrunk = re.subn(r"\b(minutes|steps)=\d+", small, block)
         assert shrunk == block.count("regard.train("), "every training states its budget"
         exec(compile(block, "README.md", "exec"), names)

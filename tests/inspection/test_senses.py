@@ -164,8 +164,8 @@ def test_sentences_near_one_of_the_users(embedder: Embedder) -> None:
     assert len(own) == 5
     assert own[0].cosine >= own[-1].cosine
     for given, reason in (
-        ({"text": "A spring near the bank."}, "it has bank, spring"),
-        ({"text": "Nothing."}, "it has none of them"),
+        ({"text": "A spring near the bank."}, "has bank, spring: say which with --word"),
+        ({"text": "Nothing."}, "has none of them"),
         ({"text": "Nothing.", "word": "bank"}, "is not in 'Nothing.'"),
         ({"text": "A fly.", "word": "fly"}, "unknown word 'fly'"),
         ({"text": "A bank.", "layer": 7}, "unknown layer '7'"),

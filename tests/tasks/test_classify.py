@@ -250,6 +250,11 @@ def test_a_classifier_says_what_it_cannot_read(tokenizer: Tokenizer) -> None:
         texts(("a", "b"))
     with pytest.raises(UsageError, match="judges pairs"):
         pairs("a")
+    assert pairs("a", "b") == pairs(("a", "b")) == pairs([("a", "b")])[0]
+    with pytest.raises(UsageError, match="judges single texts"):
+        texts("a", "b")
+    with pytest.raises(UsageError, match="give many pairs as a list of tuples"):
+        pairs(["a"], "b")  # type: ignore[call-overload]
     said: list[str] = []
     assert len(texts(["", "a " * 100_000], say=said.append)) == 2
     assert said == [

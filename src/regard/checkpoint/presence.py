@@ -17,6 +17,16 @@ def check_folder(path: Path) -> None:
         raise MissingFolderError(f"{path} is a file; give the folder of a model, with config.json and weights in it.")
 
 
+def has_word_head(path: Path) -> bool | None:
+    """Whether the BERT in a folder has a head for masked words; None if it does not say."""
+    try:
+        config: Any = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        kind = config["head"]["kind"] if "head" in config else config["architectures"][0]
+    except (OSError, ValueError, TypeError, KeyError, IndexError):
+        return None
+    return "words" in kind or kind in ("BertForMaskedLM", "BertForPreTraining")
+
+
 def width_of(path: Path) -> int | None:
     """How wide the model in a folder is; None if it does not say. Whoever loads it finds out what else is wrong."""
     try:

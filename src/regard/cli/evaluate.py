@@ -141,7 +141,8 @@ def _refuse_misfits(asked: Arguments, model: object) -> None:
     given = [name for name in FLAGS if getattr(asked, name) not in (None, False)]
     if wrong := [name for name in given if name not in fitting]:
         also = f"; there are {', '.join(map(flag_of, fitting))}" if fitting else ""
-        raise UsageError(f"{flag_of(wrong[0])} is not for {kind}, which {asked.model} holds{also}.")
+        verb = "is" if len(wrong) == 1 else "are"
+        raise UsageError(f"{', '.join(map(flag_of, wrong))} {verb} not for {kind}, which {asked.model} holds{also}.")
 
 
 def _fitting(model: object) -> tuple[str, tuple[str, ...]]:

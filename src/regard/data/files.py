@@ -20,6 +20,7 @@ NUM_SHOWN = 5  # how many bad rows an error lists
 NUM_LISTED = 20  # how many of those that were left out are named
 # What to do about bad rows: for those who may say --skip-bad-rows, and for those who may not.
 CORRECT_OR_SKIP = "Correct them, or leave them out with --skip-bad-rows."
+NOT_UTF8 = "not valid UTF-8"
 CORRECT = "Correct them, or take them out of the file."
 
 E = TypeVar("E")
@@ -60,6 +61,8 @@ def refuse_bad_rows(bad: Sequence[BadRow], total: int, *, what: str = "rows", ad
     shown = [f"  {row}" for row in bad[:NUM_SHOWN]]
     if len(bad) > NUM_SHOWN:
         shown.append(f"  … and {len(bad) - NUM_SHOWN:,} more")
+    if any(NOT_UTF8 in row.reason for row in bad):  # to leave out every row with an é is no advice either
+        advice = f"{advice} Where the file is in another encoding, save it again as UTF-8 (in Excel: CSV UTF-8)."
     title = f"{len(bad):,} of {total:,} {what} cannot be used:"
     if len(bad) == total > 1:  # to leave out all of them is no advice
         advice = "That is all there are: is this the right file, and are these the right columns?"
@@ -137,7 +140,7 @@ def _undecodable_lines(data: bytes) -> dict[int, str]:
             line.decode("utf-8")
         except UnicodeDecodeError as problem:
             where = offset + problem.start
-            found[number] = f"not valid UTF-8 (byte 0x{line[problem.start]:02X} at byte offset {where})"
+            found[number] = f"{NOT_UTF8} (byte 0x{line[problem.start]:02X} at byte offset {where})"
         offset += len(line) + 1
     return found
 

@@ -7,6 +7,7 @@ labels are short and come again. Whoever knows better names them or gives their 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ def read_labelled_pairs(
         if not numbers:
             reading.add(line, LabelledPair(first, second, label))
         elif number is None:
-            reading.bad.append(BadRow(str(path), line, f"{shortened(label)!r} is no number"))
+            reading.bad.append(BadRow(str(path), line, f"{shortened(label)!r} is no number{_hint(label)}"))
         else:
             reading.add(line, LabelledPair(first, second, number))
     return _finished(reading, path, "labelled pair", skip_bad_rows=skip_bad_rows)
@@ -198,6 +199,10 @@ def _labels(value: object, separator: str | None) -> Sequence[str] | str:
         if len(label) > LONGEST_LABEL:
             return f"the label has {len(label):,} characters ({shortened(label, 30)!r}); are the columns mixed up?"
     return list(dict.fromkeys(label for label in found if label))
+
+
+def _hint(label: str) -> str:
+    return ": write its decimals with a point" if re.fullmatch(r"-?\d+,\d+", label.strip()) else ""
 
 
 def _not_one(labels: Sequence[str]) -> str | None:

@@ -195,6 +195,8 @@ def _places_of(path: Path, header: Sequence[str]) -> tuple[int, ...]:
             raise DataError(f"{path}: {len(found)} columns could be the {role}: {listed}. Leave one of them.")
         if not found:
             listed = ", ".join(shortened(name.strip()) for name in header[:20])
-            raise DataError(f"{path}: no column {role!r}; its columns are: {listed}. Name one of them so.")
+            raise DataError(
+                f"{path}: no column {role!r}; its columns are: {listed}. A header names {', '.join(ROLES)}."
+            )
         places += found
     return tuple(places)

@@ -225,6 +225,8 @@ def _kind_of_tags(path: Path, counts: Counter[str], *, named: bool, iob1: bool) 
             return f"{path.name} names entities, without a type: {some(sorted(counts))}"
         types = sorted({split_tag(tag)[1] for tag in counts if is_entity_tag(tag) and tag != OUTSIDE})
         return f"{path.name} names entities: {some(types)}"
+    if counts.keys() == {OUTSIDE}:
+        return f"{path.name} names no entities: all words are O"
     kind = f"{path.name} has tags of words, such as parts of speech, and none of entities: {some(sorted(counts))}"
     fitting = sum(count for tag, count in counts.items() if is_entity_tag(tag))
     return f"{kind} (O, B-TYPE and the like are {fitting:,} of {counts.total():,})" if fitting else kind

@@ -7,6 +7,7 @@ from numba import njit
 from regard.generation.intrinsics import count_up, look, pause, yield_core
 
 _SPINS = 2_000  # looks at the barrier before the core is offered to others
+ABANDONED = 1 << 62  # a count at which nobody waits any more
 
 compiled = njit(fastmath=True, nogil=True, cache=True, error_model="numpy", boundscheck=False)
 
@@ -16,7 +17,7 @@ def meet(barrier, size):
     """Wait until all threads have come here."""
     if size > 1:
         ticket = count_up(barrier)
-        goal = (ticket // size + 1) * size
+        goal = min((ticket // size + 1) * size, ABANDONED)
         spins = 0
         while look(barrier) < goal:
             pause()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,18 @@ class Crew:
             for rank in range(1, size):
                 while (before := self._done[rank]) != self._number[0]:
                     wait_for(self._done[rank:].ctypes.data, before, SPINS)
+
+    def settle(self, seconds: float = 5.0) -> bool:
+        """Wait until all have ended a job that the caller has left; False if some have not."""
+        if self._job is None or self._job[0] != self._number[0]:
+            return True  # nobody was called
+        until = time.monotonic() + seconds
+        number, size, *_ = self._job
+        while any(self._done[rank] != number for rank in range(1, size)):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.001)
+        return True
 
     def _hire(self) -> None:
         rank = len(self._calls) + 1

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.errors import UsageError
 from regard.generation import kernels as k
-from regard.generation.barrier import wait_for
+from regard.generation.barrier import ABANDONED, wait_for
 from regard.generation.crew import MOST, crew, start_anew
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.program import Program, gpt_program, head_program, translation_program
@@ -157,9 +157,10 @@ class Machine:
         try:
             self._run(ids, rows, positions, lines, sources)
         except BaseException:  # Ctrl-C in the one moment when the others are called and this thread is not yet there
-            self.barrier[:] = np.iinfo(np.int64).max // 2  # whoever waits for it goes on
+            self.barrier[:] = ABANDONED  # whoever waits for it goes on, and must have ended before the next step
+            if not crew().settle():
+                start_anew()
             self.barrier = np.zeros(8, dtype=np.int64)
-            start_anew()
             raise
 
     def _run(self, ids: Ints, rows: Ints, positions: Ints, lines: Lines, sources: Sources) -> None:

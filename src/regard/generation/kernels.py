@@ -7,6 +7,9 @@ one operation needs all of what another made, the threads meet at a barrier.
 
 A slot is one new token: the newest of a text, of a beam, or one of several that are tried at once. Weights are read
 once for all slots. Nothing here allocates, and nothing knows what a model is.
+
+Numba keeps what it compiled and looks at the date of this file alone: a change in `barrier` or `intrinsics` shows only
+when this file is saved again.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ def nearest_sentences(
 def _word_in(text: str, known: Sequence[str]) -> str:
     there = [word for word in known if find_word(word, text) is not None]
     if len(there) != 1:
-        found = f"it has {', '.join(there)}" if there else "it has none of them"
-        raise UsageError(f"{text!r} should have one of the words {some(known)}, and {found}. Say which word is meant.")
+        found = f"has {', '.join(there)}: say which with --word" if there else "has none of them"
+        raise UsageError(f"a sentence should have one of the words {some(known)}, and {text!r} {found}.")
     return there[0]
 
 

@@ -26,8 +26,9 @@ from regard.data.batches import hold_out
 from regard.data.files import skipped_rows
 from regard.data.labelled import TextColumns, read_labelled, refuse_unseen, require_one_label, require_two_labels
 from regard.data.world.opinions import opinions
-from regard.errors import UsageError, number_of, unknown
+from regard.errors import UsageError, unknown
 from regard.tasks.settings import CLASSIFY
+from regard.training.encoders import held_remark
 from regard.training.labelling import LabelFiles, overlap_remark, train_labels
 from regard.training.options import RunOptions
 from regard.views.transfer import Transfer
@@ -192,7 +193,7 @@ def _read(
     if validation is None:
         texts, kinds = zip(*examples, strict=True)
         kept, out = hold_out(texts, [(label,) for label in kinds], share=HELD_OUT_SHARE, kinds=kinds)
-        remarks.append(f"validation: {number_of(len(out), 'example')} held out of the file (no --validation was given)")
+        remarks.append(held_remark(len(out), "example"))
         train, held = ([examples[number] for number in part] for part in (kept, out))
         return train, held, remarks
     checking = read_labelled(validation, columns=asked, skip_bad_rows=skip_bad_rows)

@@ -78,16 +78,22 @@ class Classifier(WithEncoder):
         self.summary = summary_of(task, head)
 
     @overload
-    def __call__(self, texts: Text, *, say: Say | None = ...) -> Classified: ...
+    def __call__(self, texts: Text, second: str | None = ..., *, say: Say | None = ...) -> Classified: ...
 
     @overload
     def __call__(self, texts: list[Any], *, say: Say | None = ...) -> list[Classified]: ...
 
-    def __call__(self, texts: Text | list[Any], *, say: Say | None = None) -> Classified | list[Classified]:
-        """The labels of one text or of many; for pairs a text is a tuple of two.
+    def __call__(
+        self, texts: Text | list[Any], second: str | None = None, *, say: Say | None = None
+    ) -> Classified | list[Classified]:
+        """The labels of one text or of many; of a pair two texts are given, of many pairs a list of tuples.
 
         `say` is told what was cut off, and where there was nothing to read.
         """
+        if second is not None:
+            if not isinstance(texts, str):
+                raise UsageError("a second text goes with one first text; give many pairs as a list of tuples.")
+            texts = (texts, second)
         if isinstance(texts, (str, tuple)):
             return self([texts], say=say)[0]
         rows = self.rows(texts)

@@ -153,8 +153,9 @@ def load_writer(path: Path, precision: Precision = "fp32") -> Writer:
     """A folder that must hold a language model."""
     found = load_folder(path, precision)
     if not isinstance(found, Writer):
+        encoder = "" if isinstance(found, Translator) else "A BERT cannot write one word by word. "
         raise UsageError(
-            f"{path} holds {_what(found)}: use {_verb(found)}. To go on with a text it takes a decoder alone: "
+            f"{path} holds {_what(found)}: use {_verb(found)}. {encoder}To go on with a text it takes a decoder alone: "
             f"`regard train generate`."
         )
     return found
@@ -259,12 +260,12 @@ def _what(found: AnyModel) -> str:
     if isinstance(found, Translator):
         return "a translator, whose decoder writes only what an encoder has read in another language"
     if isinstance(found, Classifier):
-        return "a classifier, a BERT that says what a text is and cannot write one word by word"
+        return "a judge of pairs of texts" if found.task == PAIR else "a classifier, which says what a text is"
     if isinstance(found, Tagger):
-        return "a tagger, a BERT that says what each word is and cannot write one word by word"
+        return "a tagger, which says what each word is"
     if isinstance(found, Answerer):
-        return "an answerer, a BERT that finds the answer to a question in a passage and writes nothing of its own"
-    return "a BERT, which is an encoder: it reads a text as a whole, from both sides, and cannot write one word by word"
+        return "an answerer, which finds the answer to a question in a passage"
+    return "a BERT, which is an encoder: it reads a text as a whole, from both sides"
 
 
 def _verb(found: AnyModel) -> str:

@@ -185,11 +185,16 @@ class Tagger(WithEncoder):
 # --- Scores ------------------------------------------------------------------------------------------------
 
 
-def score_tags(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> list[Score]:
-    """Entity F1 where the gold tags speak of entities, and always the share of words with the right tag."""
+def score_tags(
+    predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], labels: Sequence[str] = ()
+) -> list[Score]:
+    """Entity F1 where the tags speak of entities, and always the share of words with the right tag.
+
+    `labels` are those that the model knows: a file in which all words are O speaks of entities, if it does.
+    """
     said, due = ([tag for tags in side for tag in tags] for side in (predicted, gold))
     words = accuracy(said, due)
-    named = speaks_of_entities(sorted({*due}))
+    named = speaks_of_entities({*due, *labels})
     return [*([entity_f1(predicted, gold)] if named else []), Score("accuracy", words.value, f"words:{len(due)}")]
 
 
@@ -201,7 +206,9 @@ def baseline(train: Sequence[Tagged], held: Sequence[Tagged]) -> list[Score]:
     return [score.as_baseline("a word list", "commonest tag") for score in scores]
 
 
-def commonest_baseline(commonest: tuple[str, ...] | None, held: Sequence[Tagged]) -> list[Score]:
+def commonest_baseline(
+    commonest: tuple[str, ...] | None, held: Sequence[Tagged], labels: Sequence[str] = ()
+) -> list[Score]:
     """What one tag for all words would reach: the commonest of training.
 
     A folder does not keep the word list of its training. Where it has not kept the tag either, that of `held` is taken,
@@ -209,7 +216,7 @@ def commonest_baseline(commonest: tuple[str, ...] | None, held: Sequence[Tagged]
     """
     said = commonest[0] if commonest else commonest_tag(held)
     whose = "the commonest tag" if commonest else "this file's own commonest tag"
-    scores = score_tags([[said] * len(one.words) for one in held], [one.tags for one in held])
+    scores = score_tags([[said] * len(one.words) for one in held], [one.tags for one in held], labels)
     return [score.as_baseline(whose, f"always:{said}") for score in scores]
 
 

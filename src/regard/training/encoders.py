@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from regard.checkpoint.output import check_output
-from regard.checkpoint.presence import check_folder, width_of
+from regard.checkpoint.presence import check_folder, has_word_head, width_of
 from regard.config import from_dict
 from regard.errors import UsageError, number_of, unknown
 from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
@@ -28,6 +28,7 @@ from regard.training.options import (
     earlier_settings,
     find_folder,
     lora_settings,
+    no_head_for_words,
     sort_settings,
 )
 from regard.training.recipes import labelling_recipe
@@ -101,6 +102,8 @@ class Request:
         if folder is not None:
             check_folder(folder)
             width = width_of(folder)
+            if options.forgetting is not None and has_word_head(folder) is False:
+                raise no_head_for_words(str(from_))
         recipe = labelling_recipe(begins=from_ is not None, lora=lora, width=width)
         # Whoever stops because it gets worse wants what was better.
         kept = {"keep": "best"} if parts[TrainingConfig].get("patience") else {}

@@ -23,6 +23,7 @@ from regard.tasks.fill import Filler
 from regard.tasks.folders import load_embedder
 from regard.tasks.gaps import Guessed, HeldOut, word_head
 from regard.training.beginning import Beginning
+from regard.training.options import no_head_for_words
 from regard.training.recipes import ROW
 
 MOST = 100_000  # pieces of the text that are measured on
@@ -43,10 +44,7 @@ class Forgetting:
     def prepare(cls, begun: Embedder, text: Path, *, name: str) -> Forgetting:
         """Measure what an encoder knows before it learns; `name` is the folder it came from."""
         if not isinstance(begun, Filler):
-            raise UsageError(
-                f"--forgetting needs a head for masked words beside the encoder, and {name} has none: leave it out, or "
-                f"begin with a folder of `regard train fill`, or of Hugging Face's with such a head."
-            )
+            raise no_head_for_words(name)
         window = min(ROW, begun.bert.config.context)
         documents = read_documents(Corpus.find([text]), begun.tokenizer, longest=longest_sentence(window))
         if len(documents.ids) > MOST:

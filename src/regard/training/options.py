@@ -125,5 +125,13 @@ def lora_settings(given: Mapping[str, Any], *, lora: bool, begins: bool) -> LoRA
     return from_dict(LoRAConfig, given) if lora else None
 
 
+def no_head_for_words(name: str) -> UsageError:
+    """The error for a folder that is begun with and cannot say what it forgets."""
+    return UsageError(
+        f"--forgetting needs a head for masked words beside the encoder, and {name} has none: leave it out, or begin "
+        "with a folder of `regard train fill`, or of Hugging Face's with such a head."
+    )
+
+
 def flag_of(setting: str) -> str:
     return "--" + setting.replace("_", "-")

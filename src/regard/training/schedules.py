@@ -37,16 +37,17 @@ SCHEDULES: dict[str, Curve] = {
     "linear": linear,
     "cosine": cosine,
     "trapezoid": trapezoid,
+    "linear-from-peak": linear,  # from the end of the warm-up on, where that is known, instead of from the beginning
 }
-FALLING = ("linear", "cosine")
+FROM_PEAK = "linear-from-peak"
 INVERSE_ROOT = "inverse-square-root"
 
 
 def rate_factor(schedule: str, *, step: int, progress: float, warmup_steps: int, warmed: float = 0.0) -> float:
     """The factor for one step (counted from 0): a linear warm-up, then the schedule.
 
-    What falls evenly falls from the end of the warm-up on, so that the full rate is reached: `warmed` is the progress
-    made by then, where that is known. A schedule that stays full for a while counts from the beginning.
+    `warmed` is the progress made by the end of the warm-up, where that is known: from there `linear-from-peak` falls,
+    so that the full rate is reached. The other schedules count from the beginning.
 
     `inverse-square-root` is the rule of 2017, min(step^-½, step · warmup^-1.5), scaled so that its peak is 1.
     """
@@ -57,6 +58,6 @@ def rate_factor(schedule: str, *, step: int, progress: float, warmup_steps: int,
     if schedule not in SCHEDULES:
         raise unknown("schedule", schedule, (*SCHEDULES, INVERSE_ROOT))
     warm = min(1.0, step / warmup_steps) if warmup_steps else 1.0
-    if schedule in FALLING and warmed < 1:
+    if schedule == FROM_PEAK and warmed < 1:
         progress = max(0.0, progress - warmed) / (1 - warmed)
     return warm * SCHEDULES[schedule](progress)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from regard.errors import UsageError, unknown
 
 Optimiser = Literal["muon", "adamw"]
-Schedule = Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root"]
+Schedule = Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root", "linear-from-peak"]
 Averaging = Literal["none", "exponential", "tail"]
 Keep = Literal["last", "best"]
 _CHOICES = {

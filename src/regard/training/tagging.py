@@ -123,8 +123,8 @@ def score_tag_file(model: Tagger, files: TagFiles) -> tuple[list[Score], list[st
     reading = _known_only(files.read(files.data), files.data, model.head, skip_bad_rows=files.skip_bad_rows)
     held = reading.examples
     found = model([one.words for one in held])
-    scores = score_tags([one.tags for one in found], [one.tags for one in held])
-    scores += commonest_baseline(model.commonest, held)
+    scores = score_tags([one.tags for one in found], [one.tags for one in held], model.head.labels)
+    scores += commonest_baseline(model.commonest, held, model.head.labels)
     return scores, [*reading.remarks, *skipped_rows(reading.bad)]
 
 
