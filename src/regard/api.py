@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.metrics.score import Score
     from regard.nn.packed import Precision
     from regard.tasks.answer import Answerer
+    from regard.tasks.choose import Chooser
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.fill import Filler
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from regard.training.runs import Run
     from regard.views.senses import Senses
     from regard.views.view import View
+
+    OnBert = Embedder | Classifier | Chooser | Tagger | Answerer  # what a BERT becomes with a head, or without
 
 TASKS = ("translate", "generate", "fill", "classify", "pair", "tag", "answer")
 PathLike = str | Path
@@ -37,15 +40,15 @@ def train(
     validation: PathLike | Sequence[PathLike] | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Translator | Writer | Filler | Classifier | Tagger | Answerer:
+) -> Translator | Writer | Filler | Classifier | Chooser | Tagger | Answerer:
     """Train a model for `task` and return the object that answers text.
 
     `data` is, for `translate`, a table or two line-aligned files, for `generate` and `fill` any number of text files or
-    folders of them, for `classify` and `pair` a table with labels, for `tag` CoNLL columns or CoNLL-U, for `answer`
-    SQuAD's JSON; without it the built-in world is used. `settings` are those of `regard train <task> --help`:
-    `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` go on from the model in a folder with `from_`, all
-    but `fill` in adapters beside it with `lora=True`; with `forgetting`, a text file, it is measured how much a BERT
-    that was begun with forgets. Without `out` the run folder is a temporary one.
+    folders of them, for `classify` and `pair` a table with labels (for `pair` also one with endings, such as SWAG's),
+    for `tag` CoNLL columns or CoNLL-U, for `answer` SQuAD's JSON; without it the built-in world is used. `settings` are
+    those of `regard train <task> --help`: `minutes`, `steps`, `size`, `seed`, `width` … All but `translate` go on from
+    the model in a folder with `from_`, all but `fill` in adapters beside it with `lora=True`; with `forgetting`, a text
+    file, it is measured how much a BERT that was begun with forgets. Without `out` the run folder is a temporary one.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
@@ -93,9 +96,7 @@ def train(
     return done.result  # type: ignore[no-any-return]
 
 
-def load(
-    folder: PathLike, *, precision: Precision = "fp32"
-) -> Translator | Writer | Embedder | Classifier | Tagger | Answerer:
+def load(folder: PathLike, *, precision: Precision = "fp32") -> Translator | Writer | OnBert:
     """The model in a folder: one of regard's, or a folder as `transformers` writes it (Marian, GPT-2, Llama, BERT …).
 
     With `precision` "int8" or "int4" its matrices are kept in so many bits: a quarter or an eighth of the memory, and
@@ -107,32 +108,40 @@ def load(
 
 
 def look(
-    model: Translator | Writer | Embedder | Classifier | Tagger | Answerer,
+    model: Translator | Writer | OnBert,
     text: str | tuple[str, str],
     *,
     target: str | Translation | None = None,
     steps: bool | str = False,
     targets: bool = False,
     ranks: bool = False,
+    inputs: bool = False,
 ) -> View:
     """What a model attends to while it translates `text`, or reads it: a page to show, save or serve.
 
-    A model that reads two texts, a pair or a question with its passage, takes both as a tuple.
-    With `target` a translator reads that translation instead of its own. Three pages show something else: with `steps`
+    A BERT also reads two texts, such as a pair, or a question with its passage: as a tuple.
+    With `target` a translator reads that translation instead of its own. Four pages show something else: with `steps`
     how one attention is computed, in five steps: that at the given address (`decoder.2.cross`), or the encoder's first
     for True; with `targets` what each position of a language model sees and has to guess, and how well it does; with
-    `ranks` the spectra of the value matrices, and the loss by their rank.
+    `ranks` the spectra of the value matrices, and the loss by their rank; with `inputs` the three vectors whose sum
+    enters a BERT.
     """
     from regard.tasks.generate import Writer
     from regard.tasks.translate import Translator
 
-    if (steps is not False) + targets + ranks > 1:
-        raise UsageError("steps, targets and ranks are pages of their own: ask for one at a time.")
+    if (steps is not False) + targets + ranks + inputs > 1:
+        raise UsageError("steps, targets, ranks and inputs are pages of their own: ask for one at a time.")
     if not isinstance(model, Translator) and (target is not None or steps is not False):
         raise UsageError("target and steps are for translators; a language model reads the text as it stands.")
     if not isinstance(model, Translator | Writer):
         if targets or ranks:
             raise UsageError("targets and ranks are for models that write, and this is a BERT.")
+        if inputs:
+            from regard.inspection.inputs import input_view
+
+            return input_view(model, text)
+    elif inputs:
+        raise UsageError("inputs are those of a BERT: the vectors of token, segment and position.")
     elif not isinstance(text, str):
         raise UsageError("this model reads one text at a time, not two.")
     elif targets:
@@ -163,15 +172,17 @@ def look(
     return attention_view(maps, title=text, note=f"→ {output}{cut_off}", initial=most_telling(maps))
 
 
-def _look_at_reading(model: Writer | Embedder | Classifier | Tagger | Answerer, text: str | tuple[str, str]) -> View:
+def _look_at_reading(model: Writer | OnBert, text: str | tuple[str, str]) -> View:
     """All attention over what a model reads: a text, or two where it takes two."""
     from regard.tasks.answer import Answerer
+    from regard.tasks.choose import Chooser
     from regard.tasks.classify import Classifier
+    from regard.tasks.embed import Embedder
     from regard.views.attention import attention_view
     from regard.views.traces import most_telling, trace_maps
 
     note = ""
-    if isinstance(model, Answerer | Classifier):
+    if isinstance(model, Answerer | Classifier | Chooser | Embedder):
         trace = model.trace(text)
         if isinstance(model, Answerer) and not isinstance(text, str):
             note = f"→ {model(*text).text or '(no answer)'}"
@@ -185,7 +196,10 @@ def _look_at_reading(model: Writer | Embedder | Classifier | Tagger | Answerer, 
 
 
 def senses(
-    model: Embedder | Classifier | Tagger | Answerer, sentences: PathLike | None = None, *, skip_bad_rows: bool = False
+    model: OnBert,
+    sentences: PathLike | None = None,
+    *,
+    skip_bad_rows: bool = False,
 ) -> Senses:
     """Same word, other meaning: for every layer of a BERT, how often a word's nearest sentence means it alike.
 
@@ -205,7 +219,7 @@ def senses(
 
 
 def evaluate(
-    model: Translator | Classifier | Tagger | Answerer | Embedder,
+    model: Translator | OnBert,
     data: PathLike | Sequence[PathLike],
     *,
     columns: Any = None,
@@ -217,12 +231,12 @@ def evaluate(
     """The official scores of a model on files, read as `train` reads them, with their signatures.
 
     A translator gets BLEU and chrF; a classifier accuracy, F1 and Matthews' correlation, or Pearson's and Spearman's,
-    a tagger entity F1, answers the exact match and F1 of SQuAD; and beside them what always saying the same would
-    reach. A BERT that fills gaps gets the share of hidden words of a text that it guesses, beside guessing by
-    frequency; any BERT on pairs with numbers (a table) the correlations of its cosines with these, beside those of
-    shared words. `columns` are as for `train`. Where texts have one label each, `.confusion` of what is returned says
-    which labels were taken for which. With `progress`, rows that are left out and columns that are not read are named
-    on stderr.
+    a model that chooses among endings accuracy, a tagger entity F1, answers the exact match and F1 of SQuAD; and beside
+    them what always saying the same would reach. A BERT that fills gaps gets the share of hidden words of a text that
+    it guesses, beside guessing by frequency; any BERT on pairs with numbers (a table) the correlations of its cosines
+    with these, beside those of shared words. `columns` are as for `train`. Where texts have one label each,
+    `.confusion` of what is returned says which labels were taken for which. With `progress`, rows that are left out and
+    columns that are not read are named on stderr.
     """
     from regard.tasks.embed import Embedder
     from regard.tasks.translate import Translator
@@ -280,7 +294,7 @@ def _evaluate_encoder(
 
 
 def _evaluate_labels(
-    model: Classifier | Tagger | Answerer,
+    model: Classifier | Chooser | Tagger | Answerer,
     data: PathLike | Sequence[PathLike],
     columns: Any,
     *,
@@ -289,8 +303,10 @@ def _evaluate_labels(
     **how: Any,
 ) -> list[Score]:
     from regard.tasks.answer import Answerer
+    from regard.tasks.choose import Chooser
     from regard.tasks.tag import Tagger
     from regard.training.answering import score_answer_file
+    from regard.training.choosing import score_endings
     from regard.training.labelling import LabelFiles, score_file
     from regard.training.progress import Lines
     from regard.training.tagging import TagFiles, score_tag_file
@@ -300,6 +316,8 @@ def _evaluate_labels(
         raise UsageError("evaluate needs one file with labels.")
     if isinstance(model, Answerer):
         scores, remarks = score_answer_file(model, paths[0], skip_bad_rows=skip_bad_rows, **how)
+    elif isinstance(model, Chooser):
+        scores, remarks = score_endings(model, paths[0], skip_bad_rows=skip_bad_rows, **how)
     elif isinstance(model, Tagger):
         scores, remarks = score_tag_file(model, TagFiles(data=paths[0], skip_bad_rows=skip_bad_rows, **how))
     else:

@@ -143,6 +143,8 @@ def test_mistakes_in_what_is_asked_of_a_model(pairs: str, tmp_path: Path) -> Non
         ("look", ["one", "--steps", "encoder.0.self", "decoder.0.self"], 2, "one attention, not 2"),
         ("look", ["one", "--steps", "--ranks"], 2, "one at a time"),
         ("look", ["one", "--targets", "--ranks"], 2, "one at a time"),
+        ("look", ["one", "--inputs", "--steps"], 2, "one at a time"),
+        ("look", ["one", "--inputs", "--target", "1"], 2, "--inputs are those of a BERT"),
         ("look", ["one", "--targets", "--target", "1"], 2, "--targets is for language models"),
         ("translate", ["one", "--beams", "0"], 2, "beams must be at least 1"),
         ("translate", ["one", "--n-best", "0"], 2, "n_best must be at least 1"),

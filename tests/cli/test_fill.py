@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import regard as library
+from regard.errors import UsageError
 from regard.models.bert import DEVIATION
 from regard.nn.positions import sinusoids
 from regard.tasks.fill import Filler
@@ -146,6 +148,27 @@ def test_looking(regard: Run, made: Path, tmp_path: Path) -> None:
     assert labels[0] == "[CLS]" and labels[-1] == "[SEP]" and labels.count("[MASK]") == 1
     for row in found["attention"][1]["weights"][0]:
         assert sum(row) == pytest.approx(1, abs=1e-4)
+    pair = json.loads(regard("look", made, "The house is red.", "The dog is here.", "--json").out)
+    assert (pair["second"], pair["attention"][0]["rows"].count("[SEP]")) == ("The dog is here.", 2)
+
+
+def test_m145_what_enters(regard: Run, made: Path, model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "inputs.html"
+    said = regard("look", made, "The house is red.", "The dog is here.", "--inputs", "--out", page)
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[0].split() == ["token", "id", "segment", "position"]
+    assert said.out.splitlines()[-1] == str(page)
+    assert [line.split()[2] for line in said.out.splitlines()[1:-1]].count("B") > 3
+    numbers = json.loads(regard("look", made, "The house is red.", "The dog is here.", "--inputs", "--json").out)
+    added = sum(np.array(numbers[name]) for name in ("token", "segment", "position"))
+    np.testing.assert_allclose(numbers["sum"], added, atol=1e-5)
+    view = library.look(library.load(made), ("The house is red.", "The dog is here."), inputs=True)
+    assert view.html() == page.read_text(encoding="utf-8")
+    said = regard("look", model, "a", "--inputs", "--out", tmp_path / "no.html")
+    assert (said.code, "--inputs are those of a BERT" in said.err) == (2, True)
+    with pytest.raises(UsageError, match="inputs are those of a BERT"):
+        library.look(library.load(model), "a", inputs=True)
+    assert "one at a time" in regard("look", made, "a", "--inputs", "--ranks").err
 
 
 def test_it_embeds_too(made: Path) -> None:

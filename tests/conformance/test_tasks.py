@@ -26,6 +26,7 @@ from regard.models.transformer import Transformer
 from regard.models.transformer_settings import TransformerConfig
 from regard.nn.taps import AttentionTap, addresses_of, edit
 from regard.tasks.answer import Answerer
+from regard.tasks.choose import Chooser
 from regard.tasks.classify import Classifier
 from regard.tasks.fill import Filler
 from regard.tasks.folders import load_folder
@@ -89,6 +90,10 @@ def of_classified(model: Classifier, texts: Sequence[Any]) -> list[Numbers]:
     ]
 
 
+def of_chosen(model: Chooser, asked: Sequence[Any]) -> list[Numbers]:
+    return [np.array(one.probabilities) for one in model(list(asked))]
+
+
 def of_filled(model: Filler, texts: Sequence[str]) -> list[Numbers]:
     return [model.probabilities(text).astype(np.float64) for text in texts]
 
@@ -146,6 +151,12 @@ ASKED = [
     Asked(name="several", build=lambda: classifier("classify", "several", 4), questions=TEXTS, numbers=of_classified),
     Asked(name="pair", build=lambda: classifier("pair", "one", 2), questions=PAIRS, numbers=of_classified),
     Asked(name="number", build=lambda: classifier("pair", "number", 1), questions=PAIRS, numbers=of_classified),
+    Asked(
+        name="choose",
+        build=lambda: Chooser(random_weights(BertForSequence(bert(), 1)), WORDPIECE, commonest=("1",)),
+        questions=[(text, TEXTS[: 2 + n % 3]) for n, text in enumerate(TEXTS)],
+        numbers=of_chosen,
+    ),
     Asked(
         name="tag",
         build=lambda: Tagger(random_weights(BertForTokens(bert(), 3)), WORDPIECE, head=labels(3, kind="tokens")),

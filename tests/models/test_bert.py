@@ -239,6 +239,7 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> 
         (HeadConfig(kind="sequence", labels=("a", "b", "c")), [(2, 3)]),
         (HeadConfig(kind="tokens", labels=("O", "B")), [(2, 5, 2)]),
         (HeadConfig(kind="spans"), [(2, 5, 2)]),
+        (HeadConfig(kind="choice"), [(2, 1)]),
     ],
     ids=lambda value: value.kind if isinstance(value, HeadConfig) else "",
 )

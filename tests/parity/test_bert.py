@@ -18,10 +18,12 @@ from tokenizers.processors import BertProcessing
 
 import regard
 from regard.cli.main import main
+from regard.data.endings import Choice
 from regard.data.squad import Question
 from regard.errors import FolderError, UsageError
 from regard.nn.taps import observe
 from regard.tasks.answer import Answerer, AnswerTask
+from regard.tasks.choose import Chooser, ChooseTask
 from regard.tasks.classify import Classifier
 from regard.tasks.embed import Embedder
 from regard.tasks.fill import Filler
@@ -59,6 +61,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "number": ("BertForSequenceClassification", {"num_labels": 1, "problem_type": "regression"}),
     "tokens": ("BertForTokenClassification", NAMED | {"classifier_dropout": 0.3}),
     "spans": ("BertForQuestionAnswering", {}),
+    "choice": ("BertForMultipleChoice", {}),
 }
 
 
@@ -76,6 +79,15 @@ def save(model: Any, folder: Path, **settings: Any) -> Path:
     model.save_pretrained(folder, **settings)
     (folder / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
     return folder
+
+
+def their_tokenizer(folder: Path) -> Any:
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"), pad_token="[PAD]", cls_token="[CLS]",
+        sep_token="[SEP]", unk_token="[UNK]",
+    )  # fmt: skip
+    fast._tokenizer.post_processor = BertProcessing(("[SEP]", TOKENIZER.end_id), ("[CLS]", TOKENIZER.start_id))
+    return fast
 
 
 @pytest.fixture(scope="module", params=list(MODELS))
@@ -104,6 +116,8 @@ def their_outputs(model: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Hidden states before the first and after every block, and what the head gives, its parts in order."""
     ids, lengths, segments = inputs()
     mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    if type(model).__name__ == "BertForMultipleChoice":  # of each example it takes several rows, here one
+        ids, mask, segments = ids[:, None], mask[:, None], segments[:, None]
     with torch.no_grad():
         out = model(input_ids=ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True)
     if hasattr(out, "prediction_logits"):
@@ -152,11 +166,7 @@ def test_m158_windows_and_their_loss_are_theirs(tmp_path: Path) -> None:
         model=model.model, tokenizer=model.tokenizer, questions=(asked, asked),
         config=LabelConfig(max_tokens=24), spans=SpanConfig(stride=7),
     )  # fmt: skip
-    fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(tmp_path / "theirs" / "tokenizer.json"), pad_token="[PAD]", cls_token="[CLS]",
-        sep_token="[SEP]", unk_token="[UNK]",
-    )  # fmt: skip
-    fast._tokenizer.post_processor = BertProcessing(("[SEP]", TOKENIZER.end_id), ("[CLS]", TOKENIZER.start_id))
+    fast = their_tokenizer(tmp_path / "theirs")
     cut = fast("what is it", TEXT, truncation="only_second", max_length=24, stride=7, return_overflowing_tokens=True,
                return_offsets_mapping=True, return_token_type_ids=True)  # fmt: skip
     assert [row.ids for row in task.train] == cut["input_ids"]
@@ -223,6 +233,7 @@ def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None
         ("number", "sequence", ("LABEL_0",), "number"),
         ("tokens", "tokens", ("bad", "so-so", "good"), "one"),
         ("spans", "spans", (), "one"),
+        ("choice", "choice", (), "one"),
     ],
 )
 def test_what_a_folder_says_of_its_head(name: str, kind: str, labels: Any, answers: str, tmp_path: Path) -> None:
@@ -241,6 +252,7 @@ def test_what_a_folder_says_of_its_head(name: str, kind: str, labels: Any, answe
         ("number", Classifier),
         ("tokens", Tagger),
         ("spans", Answerer),
+        ("choice", Chooser),
     ],
 )
 def test_a_folder_answers_with_its_head(name: str, kind: type, tmp_path: Path) -> None:
@@ -269,6 +281,29 @@ def test_a_head_for_sequences_judges_texts_and_pairs(tmp_path: Path) -> None:
         assert load_classifier(path, "classify")(TEXT) == model(TEXT)
         with pytest.raises(UsageError, match="give two texts"):
             model([TEXT, (first, second)])
+
+
+def test_m154_endings_are_chosen_as_theirs_are(tmp_path: Path) -> None:
+    """The same probabilities, and in training the same loss."""
+    theirs = make("choice")
+    chooser = regard.load(save(theirs, tmp_path / "theirs"))
+    assert isinstance(chooser, Chooser)
+    endings = ("to suffer the slings", OTHER, "that is it")
+    tokenizer = their_tokenizer(tmp_path / "theirs")
+    rows = tokenizer([TEXT] * 3, list(endings), padding=True, return_token_type_ids=True, return_tensors="pt")
+    with torch.no_grad():
+        out = theirs(**{name: part[None] for name, part in rows.items()}, labels=torch.tensor([2]))
+    found = chooser(TEXT, endings)
+    assert found.probabilities == pytest.approx(out.logits.softmax(-1)[0].tolist(), rel=1e-4)
+    assert found.place == int(out.logits.argmax())
+    choice = Choice(TEXT, endings, 2)
+    task = ChooseTask(
+        model=chooser.model,
+        tokenizer=chooser.tokenizer,
+        choices=([choice], [choice]),
+        config=LabelConfig(max_tokens=61),
+    )
+    assert task.loss([0]).train.item() == pytest.approx(out.loss.item(), rel=1e-4)
 
 
 def test_m154_their_folders_are_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -367,7 +402,7 @@ def test_an_encoder_without_a_pooler_is_one(tmp_path: Path, capsys: pytest.Captu
         ("encoder", {"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ("encoder", {"is_decoder": True, "hidden_act": "tanh"}, "is_decoder is True; hidden_act 'tanh'"),
         ("encoder", {"num_attention_heads": 3}, "hidden_size 22 is not a multiple of num_attention_heads 3"),
-        ("encoder", {"architectures": ["BertForMultipleChoice"]}, "'BertForMultipleChoice', which regard does not"),
+        ("encoder", {"architectures": ["BertLMHeadModel"]}, "'BertLMHeadModel', which regard does not"),
         ("encoder", {"hidden_size": None}, "hidden_size is missing, but it is needed"),
         ("encoder", {"vocab_size": "30522"}, "vocab_size must be a whole number from 1 on, not '30522'"),
         ("encoder", {"num_attention_heads": 0}, "num_attention_heads must be a whole number"),

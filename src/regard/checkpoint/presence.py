@@ -19,12 +19,23 @@ def check_folder(path: Path) -> None:
 
 def has_word_head(path: Path) -> bool | None:
     """Whether the BERT in a folder has a head for masked words; None if it does not say."""
+    kind = _head_of(path)
+    return None if kind is None else "words" in kind or kind in ("BertForMaskedLM", "BertForPreTraining")
+
+
+def chooses(path: Path) -> bool:
+    """Whether the BERT in a folder chooses among endings."""
+    return _head_of(path) in ("choice", "BertForMultipleChoice")
+
+
+def _head_of(path: Path) -> str | None:
+    """What the head of a BERT is called, here or by another tool; None if the folder does not say."""
     try:
         config: Any = json.loads((path / "config.json").read_text(encoding="utf-8"))
         kind = config["head"]["kind"] if "head" in config else config["architectures"][0]
     except (OSError, ValueError, TypeError, KeyError, IndexError):
         return None
-    return "words" in kind or kind in ("BertForMaskedLM", "BertForPreTraining")
+    return kind if isinstance(kind, str) else None
 
 
 def width_of(path: Path) -> int | None:

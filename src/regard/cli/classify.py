@@ -6,10 +6,10 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tyro
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regard.tasks.classify import Classified, Text
 
 SUFFIXES = (".jsonl", ".csv", ".txt")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +63,24 @@ def judge(task: str, model: Path, texts: list[Text], *, out: Path | None, as_jso
     from regard.tasks.folders import load_classifier
 
     found = load_classifier(model, task)(texts, say=note)
-    if out is None:
-        sys.stdout.write(_lines(found, ".jsonl" if as_json else ".txt"))
-    else:
-        write_file(out, _lines(found, out.suffix))
-        answer(str(out))
+    tell(found, _record, _row, out=out, as_json=as_json)
     return 0
+
+
+def tell(
+    found: Sequence[T],
+    record: Callable[[T], dict[str, Any]],
+    row: Callable[[T], dict[str, Any]],
+    *,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Print, or write, what was found: as it calls itself, as JSON, or as rows of a table."""
+    if out is None:
+        sys.stdout.write(_lines(found, record, row, ".jsonl" if as_json else ".txt"))
+    else:
+        write_file(out, _lines(found, record, row, out.suffix))
+        answer(str(out))
 
 
 def label_columns(asked: Any, task: str) -> dict[str, str]:
@@ -77,16 +90,22 @@ def label_columns(asked: Any, task: str) -> dict[str, str]:
     return {role: name for role, name in given.items() if name is not None}
 
 
-def _lines(found: list[Classified], suffix: str) -> str:
+def _lines(
+    found: Sequence[T],
+    record: Callable[[T], dict[str, Any]],
+    row: Callable[[T], dict[str, Any]],
+    suffix: str,
+) -> str:
     if suffix == ".txt":
         return "".join(f"{one}\n" for one in found)
     if suffix == ".jsonl":
-        return "".join(json.dumps(_record(one), ensure_ascii=False) + "\n" for one in found)
+        return "".join(json.dumps(record(one), ensure_ascii=False) + "\n" for one in found)
     table = io.StringIO(newline="")
-    writer = csv.writer(table)
-    records = [_row(one) for one in found]
-    writer.writerow(list(records[0]) if records else [])
-    writer.writerows(record.values() for record in records)
+    rows = [row(one) for one in found]
+    names = dict.fromkeys(name for cells in rows for name in cells)  # some rows may have more than others
+    writer = csv.DictWriter(table, list(names), restval="")
+    writer.writeheader()
+    writer.writerows(rows)
     return table.getvalue()
 
 

@@ -36,15 +36,16 @@ FLAGS = (
 class Arguments:
     """Score a model on a test file by the official metric of its task.
 
-    A translator by sacreBLEU and chrF, a classifier as GLUE, a tagger by entity F1, answers by SQuAD's exact match and
-    F1; a BERT that fills gaps by the hidden words of plain text that it guesses, and any BERT on pairs with numbers by
-    how well the cosines of its vectors correlate with them. Each score comes with the signature that repeats it, and
-    with what always saying the same would reach: the commonest label of the model's training. What is not given of
-    --beams and --length-penalty is taken from the model's folder.
+    A translator by sacreBLEU and chrF, a classifier as GLUE, a choice of endings by accuracy, a tagger by entity F1,
+    answers by SQuAD's exact match and F1; a BERT that fills gaps by the hidden words of plain text that it guesses, and
+    any BERT on pairs with numbers by how well the cosines of its vectors correlate with them. Each score comes with the
+    signature that repeats it, and with what always saying the same would reach: the commonest label of the model's
+    training. What is not given of --beams and --length-penalty is taken from the model's folder.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
-    # a table of pairs, or two line-aligned files; a table with labels; words with tags; questions as SQuAD's JSON; text
+    # a table of pairs, or two line-aligned files; a table with labels, or with endings as SWAG has them; words with
+    # tags; questions as SQuAD's JSON; text
     data: tyro.conf.Positional[tuple[Path, ...]]
     columns: tuple[str, str] | None = None  # names of the source and target columns, or numbers if there is no header
     text_column: str | None = None  # of labelled texts: the name or number of the column
@@ -72,6 +73,7 @@ def main(verb: str, arguments: list[str]) -> int:
     from regard.api import evaluate
     from regard.cli.classify import label_columns
     from regard.tasks.answer import Answerer
+    from regard.tasks.choose import Chooser
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.folders import load_folder, load_translator
@@ -94,7 +96,7 @@ def main(verb: str, arguments: list[str]) -> int:
             skip_bad_rows=asked.skip_bad_rows,
             progress=True,
         )
-    elif isinstance(model, Answerer):
+    elif isinstance(model, Answerer | Chooser):
         scores = evaluate(model, asked.data, skip_bad_rows=asked.skip_bad_rows, progress=True)
     elif isinstance(model, Tagger):
         scores = evaluate(
@@ -148,6 +150,7 @@ def _refuse_misfits(asked: Arguments, model: object) -> None:
 def _fitting(model: object) -> tuple[str, tuple[str, ...]]:
     """What a model is, and the flags that it takes."""
     from regard.tasks.answer import Answerer
+    from regard.tasks.choose import Chooser
     from regard.tasks.classify import Classifier
     from regard.tasks.embed import Embedder
     from regard.tasks.tag import Tagger
@@ -161,6 +164,8 @@ def _fitting(model: object) -> tuple[str, tuple[str, ...]]:
         return "a tagger", ("tag_column", "repair_tags")
     if isinstance(model, Answerer):
         return "a model that answers questions", ()
+    if isinstance(model, Chooser):
+        return "a model that chooses among endings", ()
     if isinstance(model, Embedder):
         return "a BERT without a head for labels", pairs
     return "a translator", ("columns", "reverse", "beams", "length_penalty")

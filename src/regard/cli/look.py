@@ -16,11 +16,8 @@ from regard.errors import UsageError
 from regard.views.view import check_format
 
 if TYPE_CHECKING:
-    from regard.tasks.answer import Answerer
-    from regard.tasks.classify import Classifier
-    from regard.tasks.embed import Embedder
+    from regard.api import OnBert
     from regard.tasks.generate import Writer
-    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translation, Translator
     from regard.views.attention import AttentionMap
     from regard.views.causal import CausalTraining
@@ -32,7 +29,7 @@ class Arguments:
     """Draw what a model attends to: heat maps and lines, for every layer and head, on one offline page.
 
     Of a translator it is the attention of one translation, of a language model or a BERT that over a text; of a BERT
-    that reads two texts, a pair or a question with its passage, that over both.
+    also that over two texts, such as a pair, or a question with its passage.
     """
 
     model: tyro.conf.Positional[Path]  # a model folder
@@ -44,8 +41,9 @@ class Arguments:
     steps: tuple[str, ...] | None = None
     targets: bool = False  # of a language model: what each position sees, has to guess, and how well it does
     ranks: bool = False  # the spectra of the value matrices, and the loss of the text or its translation by their rank
+    inputs: bool = False  # of a BERT: what enters it, the sum of the vectors of token, segment and position
     force: bool = False  # replace a file that is already there
-    json: bool = False  # print the weights (or the numbers of the steps) as JSON instead of writing a page
+    json: bool = False  # print the numbers of the page as JSON instead of writing it
 
 
 def main(verb: str, arguments: list[str]) -> int:
@@ -53,13 +51,14 @@ def main(verb: str, arguments: list[str]) -> int:
     check_folder(asked.model)
     _check(asked)
     from regard.api import load, look
-    from regard.tasks.answer import Answerer
-    from regard.tasks.classify import Classifier
     from regard.tasks.generate import Writer
+    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translator
 
     model = load(asked.model)
-    if asked.second and not isinstance(model, Answerer | Classifier):
+    if asked.inputs:
+        return _inputs(model, asked)
+    if asked.second and isinstance(model, Translator | Writer | Tagger):
         raise UsageError("this model reads one text at a time: put it in quotes, and give no second one.")
     if not isinstance(model, Translator) and (asked.target is not None or asked.steps is not None):
         raise UsageError("--target and --steps are for translators; a language model reads the text as it stands.")
@@ -86,8 +85,10 @@ def _check(asked: Arguments) -> None:
         check_format(asked.out)
     if asked.steps and len(asked.steps) > 1:
         raise UsageError(f"--steps draws one attention, not {len(asked.steps)}: {', '.join(asked.steps)}.")
-    if asked.targets + asked.ranks + (asked.steps is not None) > 1:
-        raise UsageError("--steps, --targets and --ranks are pages of their own: ask for one at a time.")
+    if asked.targets + asked.ranks + asked.inputs + (asked.steps is not None) > 1:
+        raise UsageError("--steps, --targets, --ranks and --inputs are pages of their own: ask for one at a time.")
+    if asked.inputs and asked.target is not None:
+        raise UsageError("--inputs are those of a BERT, and --target gives a translator its translation.")
     if asked.targets and asked.target is not None:
         raise UsageError("--targets is for language models, and --target gives a translator its translation.")
 
@@ -131,18 +132,38 @@ def _learning(model: Translator | Writer, target: str | Translation | None, aske
     return 0
 
 
+def _inputs(model: Translator | Writer | OnBert, asked: Arguments) -> int:
+    """What enters a BERT: as lines, and as a page."""
+    from regard.inspection.inputs import input_sums, title_of
+    from regard.tasks.generate import Writer
+    from regard.tasks.translate import Translator
+    from regard.views.inputs import inputs_view
+
+    if isinstance(model, Translator | Writer):
+        raise UsageError("--inputs are those of a BERT: the vectors of token, segment and position.")
+    found = input_sums(model, _texts(asked))
+    if asked.json:
+        second = {"second": asked.second} if asked.second else {}
+        answer_json({"text": asked.text, **second, **found.numbers()})
+        return 0
+    answer("\n".join(found.lines()))
+    inputs_view(found, title=title_of(_texts(asked))).save(asked.out)
+    answer(str(asked.out))
+    return 0
+
+
 def _numbers(
-    model: Translator | Writer | Embedder | Classifier | Tagger | Answerer,
+    model: Translator | Writer | OnBert,
     target: str | Translation | None,
     asked: Arguments,
 ) -> dict[str, Any]:
     """The weights of every attention, or the numbers of the steps of one."""
-    from regard.tasks.answer import Answerer
-    from regard.tasks.classify import Classifier
+    from regard.tasks.generate import Writer
+    from regard.tasks.tag import Tagger
     from regard.tasks.translate import Translator
     from regard.views.traces import trace_maps
 
-    if isinstance(model, Answerer | Classifier):
+    if not isinstance(model, Translator | Writer | Tagger):
         second = {"second": asked.second} if asked.second else {}
         return {"text": asked.text, **second, "attention": _weights(trace_maps(model.trace(_texts(asked))))}
     if not isinstance(model, Translator):

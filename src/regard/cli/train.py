@@ -134,10 +134,11 @@ class Classify(Encoder):
 
 @dataclass(frozen=True, kw_only=True)
 class Pair(Encoder):
-    """Train a model that judges two texts: a label, or a number such as how alike they are.
+    """Train a model that judges two texts: a label, or a number such as how alike they are; or chooses among endings.
 
-    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. Without DATA the built-in
-    world's inferences are used. Settings that are not given follow from --size, or from the model that --from names.
+    DATA is a table (.tsv, .csv, .jsonl, or tab-separated text of any name), plain or .gz. One with the columns sent1,
+    sent2, ending0, ending1 … and label, as SWAG has them, is learned as a choice. Without DATA the built-in world's
+    inferences are used. Settings that are not given follow from --size, or from the model that --from names.
     """
 
     first_column: str | None = None  # the name or number of the column with the first texts
@@ -183,7 +184,7 @@ def main(verb: str, arguments: list[str]) -> int:
             "  generate   plain text → a language model, which goes on with a text\n"
             "  fill       plain text → a BERT, which guesses missing words and is the base of other tasks\n"
             "  classify   texts with labels → a classifier\n"
-            "  pair       pairs of texts with labels or numbers → a judge of pairs\n"
+            "  pair       pairs of texts with labels or numbers → a judge of pairs; endings → a chooser\n"
             "  tag        words with tags → a tagger\n"
             "  answer     questions about passages → a model that finds the answers\n\n"
             "`regard train <task> --help` tells more."

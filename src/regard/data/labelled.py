@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from regard.data.tables import (
     json_text_fault,
     missing_column,
     missing_key,
+    names_in,
     tab_rows,
     table_suffix,
     too_long,
@@ -107,7 +108,7 @@ def read_labelled(
     def example(cells: Sequence[Any]) -> Labelled | str:
         text, label = cells
         labels = _labels(label, separator)
-        fault = _text_fault("text", text, max_characters) or (labels if isinstance(labels, str) else None)
+        fault = text_fault("text", text, max_characters) or (labels if isinstance(labels, str) else None)
         return fault or Labelled(text.strip(), tuple(labels))
 
     _read(path, wanted, reading, example)
@@ -141,7 +142,7 @@ def read_labelled_pairs(
     def example(cells: Sequence[Any]) -> tuple[str, str, str] | str:
         first, second, label = cells
         labels = _labels(label, None)
-        fault = _text_fault("first text", first, max_characters) or _text_fault("second text", second, max_characters)
+        fault = text_fault("first text", first, max_characters) or text_fault("second text", second, max_characters)
         fault = fault or (labels if isinstance(labels, str) else _not_one(labels))
         if fault:
             return fault
@@ -173,7 +174,7 @@ def _finished(reading: Reading[T], path: Path, what: str, *, skip_bad_rows: bool
 # What stands in a row -------------------------------------------------------------------------------------
 
 
-def _text_fault(what: str, text: str, max_characters: int) -> str | None:
+def text_fault(what: str, text: str, max_characters: int) -> str | None:
     if not text.strip():
         return f"the {what} is empty"
     if len(text) > max_characters:
@@ -553,19 +554,20 @@ def refuse_unseen(
             return f"label {shortened(strange)!r} was not in training ({listed})"
         return _not_one(labels) if single else None
 
-    return _without(reading, path, fault, skip_bad_rows=skip_bad_rows)
+    return without(reading, path, fault, skip_bad_rows=skip_bad_rows)
 
 
 def require_one_label(
     reading: Reading[Labelled], path: Path | str, *, skip_bad_rows: bool = False
 ) -> Reading[Labelled]:
     """`reading` without the examples that have no label, or several; by default these raise."""
-    return _without(reading, path, lambda example: _not_one(example.labels), skip_bad_rows=skip_bad_rows)
+    return without(reading, path, lambda example: _not_one(example.labels), skip_bad_rows=skip_bad_rows)
 
 
-def _without(
+def without(
     reading: Reading[T], path: Path | str, fault: Callable[[T], str | None], *, skip_bad_rows: bool
 ) -> Reading[T]:
+    """`reading` without the examples that have a fault; unless `skip_bad_rows`, these raise."""
     kept: Reading[T] = Reading(bad=list(reading.bad), checksums=reading.checksums, remarks=list(reading.remarks))
     refused: list[BadRow] = []
     for line, example in zip(reading.lines, reading.examples, strict=True):
@@ -583,9 +585,5 @@ def _without(
 def names_pairs(path: Path | str) -> bool:
     """Whether the header of a table, or the first of its JSON lines, names two texts as those of pairs are called."""
     path = Path(path)
-    readers: dict[str, Callable[[Path, Lines], Iterable[Any]]] = {".jsonl": json_rows, ".csv": comma_rows}
-    first = next(iter(readers.get(table_suffix(path) or "", tab_rows)(path, Lines.read(path, {}))), None)
-    if first is None or isinstance(first, BadRow):
-        return False
-    names = {name.strip().lower() for name in first[1]}
+    names = set(names_in(path, Lines.read(path, {})))
     return any(names.issuperset(pair) for pair in PAIRS)

@@ -10,7 +10,7 @@ import csv
 import difflib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,16 @@ def json_rows(path: Path, text: Lines) -> Iterator[Record | BadRow]:
     for number, line in enumerate(text.lines, start=1):
         record = text.undecodable.get(number) or _parsed_json(line)
         yield BadRow(str(path), number, record) if isinstance(record, str) else (number, record)
+
+
+def names_in(path: Path, text: Lines) -> list[str]:
+    """The names in the first row of a table, or in the first of its JSON lines, that can be read; in small letters."""
+    readers: dict[str, Callable[[Path, Lines], Iterable[Any]]] = {".jsonl": json_rows, ".csv": comma_rows}
+    first_lines = Lines(text.lines[:LOOKED_AT], text.undecodable)
+    for row in readers.get(table_suffix(path), tab_rows)(path, first_lines):
+        if not isinstance(row, BadRow) and any(names := [name.strip().lower() for name in row[1]]):
+            return names
+    return []
 
 
 def json_text_fault(key: str, value: object) -> str | None:

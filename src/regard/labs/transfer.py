@@ -28,8 +28,8 @@ from regard.data.labelled import TextColumns, read_labelled, refuse_unseen, requ
 from regard.data.world.opinions import opinions
 from regard.errors import UsageError, unknown
 from regard.tasks.settings import CLASSIFY
-from regard.training.encoders import held_remark
-from regard.training.labelling import LabelFiles, overlap_remark, train_labels
+from regard.training.encoders import held_remark, overlap_remark
+from regard.training.labelling import LabelFiles, train_labels
 from regard.training.options import RunOptions
 from regard.views.transfer import Transfer
 

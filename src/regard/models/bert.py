@@ -308,6 +308,8 @@ def make_bert(config: BertConfig, head: HeadConfig) -> AnyBert:
         return Bert(config)
     if head.kind == "sequence":
         return BertForSequence(config, len(head.labels))
+    if head.kind == "choice":
+        return BertForSequence(config, 1)  # how well an ending fits
     if head.kind == "tokens":
         return BertForTokens(config, len(head.labels))
     if head.kind == "spans":

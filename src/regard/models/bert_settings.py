@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from regard.errors import UsageError, number_of, unknown
 from regard.nn.kinds import Activation
 
-HeadKind = Literal["none", "words", "follows", "words-follows", "sequence", "tokens", "spans"]
+HeadKind = Literal["none", "words", "follows", "words-follows", "sequence", "tokens", "spans", "choice"]
 Answers = Literal["one", "several", "number"]
 _COUNTS = ("vocab_size", "context", "segments", "layers", "width", "hidden", "heads", "head_width")
 _SHARES = ("dropout", "attention_dropout", "head_dropout")

@@ -27,7 +27,16 @@ from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace
 from regard.tasks.embed import Say, WithEncoder
-from regard.tasks.labelling import Row, RowTask, frame_pairs, frame_texts, fresh, read_rows, require_two_segments
+from regard.tasks.labelling import (
+    Row,
+    RowTask,
+    frame_pairs,
+    frame_texts,
+    fresh,
+    read_rows,
+    require_two_segments,
+    row_remarks,
+)
 from regard.tasks.settings import CLASSIFY, PAIR, LabelConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -98,7 +107,8 @@ class Classifier(WithEncoder):
             return self([texts], say=say)[0]
         rows = self.rows(texts)
         if say is not None:
-            for line in self._remarks(rows):
+            what = "pair" if self.task == PAIR else "text"
+            for line in row_remarks(rows, self.max_tokens, what, pairs=self.task == PAIR):
                 say(line)
         outputs = read_rows(self.model, rows, self.tokenizer.pad_id)
         return [self._answer(text, output) for text, output in zip(texts, outputs, strict=True)]
@@ -114,21 +124,6 @@ class Classifier(WithEncoder):
         if pairs:
             raise UsageError("this model judges single texts: give each as a str.")
         return frame_texts(self.tokenizer, [text for text in texts if isinstance(text, str)], self.max_tokens)
-
-    def _remarks(self, rows: Sequence[Row]) -> list[str]:
-        """What was not read of texts, and which have nothing to read: of a pair, either of its texts."""
-        what = "pair" if self.task == PAIR else "text"
-        cut = [str(n) for n, row in enumerate(rows, 1) if len(row.ids) >= self.max_tokens]
-        # Beside its words a text has [CLS] and [SEP], or as the second of a pair [SEP] alone.
-        empty = [str(n) for n, row in enumerate(rows, 1) if row.first == 2 or len(row.ids) - row.first == 1]
-        remarks = []
-        if cut:
-            count = f"{len(cut):,} of {number_of(len(rows), what)}"
-            remarks.append(f"{count} cut off after {self.max_tokens} tokens: {what} {some(cut)}.")
-        if empty:
-            fault = "with a text without words" if self.task == PAIR else "without words"
-            remarks.append(f"{len(empty):,} of {number_of(len(rows), what)} {fault}: {what} {some(empty)}.")
-        return remarks
 
     def _answer(self, text: Text, output: Tensor) -> Classified:
         if self.head.answers == "number":

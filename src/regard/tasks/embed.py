@@ -23,7 +23,7 @@ from regard.models.bert import AnyBert, encoder_of
 from regard.models.bert_settings import HeadConfig
 from regard.nn.packed import count_weights
 from regard.nn.taps import Trace, capture, observe
-from regard.tasks.labelling import Row, as_inputs
+from regard.tasks.labelling import Row, as_inputs, frame_pair, require_two_segments
 from regard.tasks.reading import Reader, in_batches, padded
 from regard.tasks.settings import EmbedConfig
 from regard.tasks.task import FolderContents, Usage
@@ -43,6 +43,7 @@ TASKS = {
     "sequence": "classify",
     "tokens": "tag",
     "spans": "answer",
+    "choice": "pair",
 }
 
 
@@ -139,13 +140,25 @@ class Embedder:
             return one @ one.T
         return one @ self.embed([second] if isinstance(second, str) else second, **{**settings, "normalise": True}).T
 
-    def trace(self, text: str, *, grad: bool = False) -> Trace:
-        """All attention over a text; of a long one, over its beginning."""
-        (ids,) = self.rows([text], None)
-        shown = {"encoder": [self.tokenizer.tokens(ids)]}
+    def trace(self, text: str | tuple[str, str], *, grad: bool = False) -> Trace:
+        """All attention over a text, or over two that stand side by side; of long ones, over their beginning."""
+        row = self.row(text)
+        shown = {"encoder": [self.tokenizer.tokens(row.ids)]}
         with torch.set_grad_enabled(grad), capture(self.bert, tokens=shown, grad=grad) as trace:
-            self.bert(torch.tensor([ids], device=self._device))
+            self.bert(*as_inputs([row], self.tokenizer.pad_id, self._device))
         return trace
+
+    def row(self, text: str | tuple[str, str]) -> Row:
+        """A text, or two, as the encoder reads them."""
+        if isinstance(text, str):
+            ids = [self.tokenizer.start_id, *self.ids(text)[: self.max_tokens - 2], self.tokenizer.end_id]
+            return Row(ids, len(ids))
+        require_two_segments(self.bert.config)
+        return frame_pair(self.tokenizer, self.ids(text[0]), self.ids(text[1]), self.max_tokens)
+
+    def ids(self, text: str) -> list[int]:
+        """A text without the symbols that frame it."""
+        return self.tokenizer.encode(text)
 
     def rows(self, texts: Sequence[str], max_tokens: int | None, *, say: Say | None = None) -> list[list[int]]:
         """The ids of each text, framed: [CLS] … [SEP]. What is beyond `max_tokens` is cut off, and told to `say`."""

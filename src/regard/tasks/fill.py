@@ -37,10 +37,10 @@ from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.neighbours import neighbour_vectors
 from regard.nn.packed import count_weights
 from regard.nn.positions import sinusoids
-from regard.nn.taps import Trace, capture
+from regard.nn.taps import Trace
 from regard.tasks.embed import Embedder
 from regard.tasks.gaps import Gaps, HeldOut, Read, read_rows, sentence_logits, word_head, word_loss
-from regard.tasks.labelling import as_inputs, frame_pairs, fresh, require_two_segments
+from regard.tasks.labelling import Row, as_inputs, frame_pairs, fresh, require_two_segments
 from regard.tasks.settings import EmbedConfig, FillConfig
 from regard.tasks.task import FolderContents, Loss, Sample, SampleNames, Usage
 from regard.text.tokenizer import Tokenizer
@@ -323,14 +323,16 @@ class Filler(Embedder):
         hidden = self.bert(*as_inputs(rows, self.tokenizer.pad_id, self._device))
         return float(self.model.follows(self.bert.pool(hidden)).softmax(dim=-1)[0, 0])
 
-    def trace(self, text: str, *, grad: bool = False) -> Trace:
-        """All attention over a text, with gaps or without; of a long one, over what is near its first gap."""
+    def row(self, text: str | tuple[str, str]) -> Row:
+        """A text, or two, with gaps or without; of a long text alone, what is near its first gap."""
+        if not isinstance(text, str):
+            return super().row(text)
         ids, gaps = self._row(self.tokenizer.encode_batch(text.split(self.mask)))
         row, _ = next(self._stretches(ids, gaps or [0], self.bert.config.context - 2))
-        tokens = {"encoder": [self.tokenizer.tokens(row)]}
-        with torch.set_grad_enabled(grad), capture(self.bert, tokens=tokens, grad=grad) as trace:
-            self.bert(torch.tensor([row], device=self._device))
-        return trace
+        return Row(row, len(row))
+
+    def ids(self, text: str) -> list[int]:
+        return self._row(self.tokenizer.encode_batch(text.split(self.mask)))[0]
 
     def usage(self, folder: Path) -> Usage:
         return Usage(

@@ -58,6 +58,7 @@ from regard.nn.lora_settings import LoRAConfig
 from regard.nn.packed import PRECISIONS, Precision, pack_weights
 from regard.tasks import answer, embed, generate, tag, translate
 from regard.tasks.answer import Answerer
+from regard.tasks.choose import Chooser
 from regard.tasks.classify import Classifier
 from regard.tasks.embed import Embedder, WithEncoder
 from regard.tasks.fill import Filler
@@ -76,9 +77,9 @@ from regard.text.tokenizer import Symbols, Tokenizer
 
 LORA = "lora"  # what config.json calls the settings of an adapter
 FOREIGN = ("marian", "bert", *FORMATS)
-OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()), PAIR)
+OWN_TASKS = (translate.NAME, generate.NAME, *dict.fromkeys(embed.TASKS.values()))
 
-AnyModel = Translator | Writer | Embedder | Classifier | Tagger | Answerer
+AnyModel = Translator | Writer | Embedder | Classifier | Chooser | Tagger | Answerer
 
 
 def load_folder(path: Path, precision: Precision = "fp32") -> AnyModel:
@@ -107,6 +108,8 @@ def _load_folder(path: Path) -> AnyModel:
         return _load_writer(path)
     found = _load_embedder(path)
     longest = config.get("max_tokens")
+    if found.head.kind == "choice":
+        return _as_chooser(found, longest, commonest=_commonest_place(path, config))
     if task in (CLASSIFY, PAIR):
         common = _commonest(path, config, found.head)
         return _as_classifier(found, task, longest, commonest=common, either=bool(config.get("either")))
@@ -129,6 +132,16 @@ def _commonest(path: Path, config: Mapping[str, Any], head: HeadConfig) -> tuple
     return tuple(found)
 
 
+def _commonest_place(path: Path, config: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Where most of the right endings of training stood; None in folders that do not tell it."""
+    found = config.get("commonest")
+    if found is None:
+        return None
+    if not isinstance(found, list) or len(found) != 1 or not str(found[0]).isdecimal():
+        raise FolderError(f"{path / CONFIG} has {found!r} for the commonest place of endings, which is one number.")
+    return (str(found[0]),)
+
+
 def _with_foreign_head(found: Embedder) -> AnyModel:
     """What a BERT of another tool answers with its head. One for sequences does not say if it reads texts or pairs."""
     longest = found.config.max_tokens
@@ -136,6 +149,8 @@ def _with_foreign_head(found: Embedder) -> AnyModel:
         return _as_classifier(found, CLASSIFY, longest, either=True)
     if found.head.kind == "tokens":
         return _as_tagger(found, longest)
+    if found.head.kind == "choice":
+        return _as_chooser(found, longest)
     return _as_answerer(found, longest, SpanConfig()) if found.head.kind == "spans" else found
 
 
@@ -204,6 +219,14 @@ def load_classifier(path: Path, task: str) -> Classifier:
     return found
 
 
+def load_chooser(path: Path) -> Chooser:
+    """A folder that must hold a model that chooses among endings."""
+    found = load_folder(path)
+    if not isinstance(found, Chooser):
+        raise UsageError(f"{path} holds {_what(found)}: use {_verb(found)}, or train one with `regard train pair`.")
+    return found
+
+
 def load_tagger(path: Path) -> Tagger:
     """A folder that must hold a tagger; one that another tool fine-tuned for tokens is one, too."""
     found = load_folder(path)
@@ -230,6 +253,11 @@ def _as_tagger(found: Embedder, max_tokens: int | None, *, commonest: tuple[str,
     if not isinstance(found.model, BertForTokens):
         raise FolderError(f"a folder for tagging needs a head for tokens, not one of kind {found.head.kind!r}.")
     return Tagger(found.model, found.tokenizer, head=found.head, max_tokens=max_tokens, commonest=commonest)
+
+
+def _as_chooser(found: Embedder, max_tokens: int | None, *, commonest: tuple[str, ...] | None = None) -> Chooser:
+    assert isinstance(found.model, BertForSequence), "a head for choices is one for sequences"
+    return Chooser(found.model, found.tokenizer, max_tokens=max_tokens, commonest=commonest)
 
 
 def _as_classifier(
@@ -261,6 +289,8 @@ def _what(found: AnyModel) -> str:
         return "a translator, whose decoder writes only what an encoder has read in another language"
     if isinstance(found, Classifier):
         return "a judge of pairs of texts" if found.task == PAIR else "a classifier, which says what a text is"
+    if isinstance(found, Chooser):
+        return "a model that chooses among endings"
     if isinstance(found, Tagger):
         return "a tagger, which says what each word is"
     if isinstance(found, Answerer):

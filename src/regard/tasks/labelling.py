@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.checkpoint.card import CardData
 from regard.config import to_dict
 from regard.data.batches import BatchPlan, row_batches
-from regard.errors import UsageError
+from regard.errors import UsageError, number_of, some
 from regard.metrics.score import Score
 from regard.models.bert import Bert, HeadedBert
 from regard.models.bert_settings import BertConfig, HeadConfig
@@ -57,15 +57,16 @@ def frame_texts(tokenizer: Tokenizer, texts: Sequence[str], longest: int) -> lis
 
 def frame_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], longest: int) -> list[Row]:
     """Both texts behind each other; as long as they are too long together, the longer one loses its last token."""
-    start, end = tokenizer.start_id, tokenizer.end_id
     firsts = tokenizer.encode_batch([first for first, _ in pairs])
     seconds = tokenizer.encode_batch([second for _, second in pairs])
-    rows = []
-    for first, second in zip(firsts, seconds, strict=True):
-        left, right = fit_pair(len(first), len(second), longest - 3)
-        opening = [start, *first[:left], end]
-        rows.append(Row([*opening, *second[:right], end], len(opening)))
-    return rows
+    return [frame_pair(tokenizer, *pair, longest) for pair in zip(firsts, seconds, strict=True)]
+
+
+def frame_pair(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int], longest: int) -> Row:
+    """The ids of two texts behind each other, between the symbols that frame them."""
+    left, right = fit_pair(len(first), len(second), longest - 3)
+    opening = [tokenizer.start_id, *first[:left], tokenizer.end_id]
+    return Row([*opening, *second[:right], tokenizer.end_id], len(opening))
 
 
 def fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
@@ -78,6 +79,29 @@ def fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
     if first <= room - half:
         return first, room - first
     return room - half, half
+
+
+def row_remarks(
+    rows: Sequence[Row], longest: int, what: str, *, pairs: bool, counts: Sequence[int] | None = None
+) -> list[str]:
+    """What was not read of some rows, and which have nothing to read: of a pair, either of its texts.
+
+    `counts` says how many rows belong to each of `what`; otherwise one does.
+    """
+    owners = [number for number, count in enumerate(counts or [1] * len(rows), 1) for _ in range(count)]
+    of = number_of(len(counts or rows), what)
+
+    def those(fault: Callable[[Row], bool]) -> list[str]:
+        return list(dict.fromkeys(str(owner) for owner, row in zip(owners, rows, strict=True) if fault(row)))
+
+    remarks = []
+    if cut := those(lambda row: len(row.ids) >= longest):
+        remarks.append(f"{len(cut):,} of {of} cut off after {longest} tokens: {what} {some(cut)}.")
+    # Beside its words a text has [CLS] and [SEP], or as the second of a pair [SEP] alone.
+    if empty := those(lambda row: row.first == 2 or len(row.ids) - row.first == 1):
+        fault = "with a text without words" if pairs else "without words"
+        remarks.append(f"{len(empty):,} of {of} {fault}: {what} {some(empty)}.")
+    return remarks
 
 
 def require_two_segments(config: BertConfig) -> None:
@@ -193,6 +217,7 @@ class RowTask(ABC, Generic[P]):
     product: P
     counted = "examples"
     perplexes = False  # a loss of labels, or of numbers
+    rows_each = 1  # rows of an example, which stand one after the other
 
     def __init__(
         self,
@@ -231,19 +256,27 @@ class RowTask(ABC, Generic[P]):
         return self.product.usage(folder)
 
     def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
-        lengths = [len(row.ids) for row in self.train]
-        rows = self.config.batch_rows
+        lengths, rows = self._lengths(self.train), self.config.batch_rows
         return row_batches(lengths, rows=rows, seed=plan.seed, epoch=epoch, rank=plan.rank, world_size=plan.world_size)
 
     def size(self, index: int) -> tuple[int, int]:
-        return (len(self.train[index].ids),) * 2
+        return (max(len(row.ids) for row in self._rows(self.train, index)),) * 2
+
+    def _rows(self, rows: Sequence[Row], index: int) -> Sequence[Row]:
+        """Those of an example."""
+        return rows[index * self.rows_each : (index + 1) * self.rows_each]
+
+    def _lengths(self, rows: Sequence[Row]) -> list[int]:
+        """How many tokens the longest row of each example has."""
+        return [max(len(row.ids) for row in self._rows(rows, n)) for n in range(len(rows) // self.rows_each)]
 
     def loss(self, indices: Sequence[int]) -> Loss:
         return self._loss(self.train, indices, held=False)
 
     def _loss(self, rows: Sequence[Row], indices: Sequence[int], *, held: bool) -> Loss:
         device = next(self.model.parameters()).device
-        inputs = as_inputs([rows[index] for index in indices], self.tokenizer.pad_id, device)
+        chosen = [row for index in indices for row in self._rows(rows, index)]
+        inputs = as_inputs(chosen, self.tokenizer.pad_id, device)
         return self.outcome(self.outputs(inputs, indices, held=held), indices, held=held)
 
     def outputs(self, inputs: Inputs, indices: Sequence[int], *, held: bool) -> Tensor:
@@ -253,9 +286,7 @@ class RowTask(ABC, Generic[P]):
 
     @torch.no_grad()
     def validation_loss(self) -> float:
-        losses = [
-            self._loss(self.validation, batch, held=True) for batch in alike([len(row.ids) for row in self.validation])
-        ]
+        losses = [self._loss(self.validation, batch, held=True) for batch in alike(self._lengths(self.validation))]
         return sum(loss.plain.item() * loss.tokens for loss in losses) / sum(loss.tokens for loss in losses)
 
     def examples(self) -> str:
@@ -274,8 +305,8 @@ class RowTask(ABC, Generic[P]):
         shape: Any = self.model.config
         return (
             f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {shape.layers} layers, width {shape.width}, "
-            f"{self.tokenizer.vocab_size:,} tokens; data: {len(self.train):,} training and "
-            f"{len(self.validation):,} validation examples"
+            f"{self.tokenizer.vocab_size:,} tokens; data: {len(self.train) // self.rows_each:,} training and "
+            f"{len(self.validation) // self.rows_each:,} validation examples"
         )
 
     def settings(self) -> dict[str, Any]:

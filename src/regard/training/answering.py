@@ -23,8 +23,7 @@ from regard.metrics.score import Score
 from regard.models.bert_settings import BertConfig, HeadConfig
 from regard.nn.lora_settings import LoRAConfig
 from regard.tasks.settings import LabelConfig, SpanConfig
-from regard.training.encoders import Request, held_remark, refuse_without_file
-from regard.training.labelling import card_of, only_file, overlap_remark
+from regard.training.encoders import Request, card_of, held_remark, only_file, overlap_remark, refuse_without_file
 from regard.training.options import RunOptions, sort_settings
 from regard.training.settings import TrainingConfig
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from regard.checkpoint.card import CardData
 from regard.checkpoint.output import check_output
 from regard.checkpoint.presence import check_folder, has_word_head, width_of
 from regard.config import from_dict
+from regard.data.files import Reading
 from regard.errors import UsageError, number_of, unknown
 from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
 from regard.nn.lora_settings import LoRAConfig
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from regard.models.bert import BertForSequence, BertForSpans, BertForTokens
+    from regard.tasks.labelling import Row
     from regard.training.beginning import Beginning
 
 # BERT with the head of a task.
@@ -180,6 +183,40 @@ def refuse_without_file(given: Mapping[str, object]) -> None:
     for flag, value in given.items():
         if value:
             raise UsageError(f"{flag} needs a training file beside it; without a file the built-in world is used.")
+
+
+def only_file(given: Sequence[Path] | None, role: str, why: str) -> Path | None:
+    """The one file of a list, or none; there must not be more."""
+    if given and len(given) > 1:
+        raise UsageError(f"{len(given)} {role} files were given; {why}.")
+    return given[0] if given else None
+
+
+def card_of(reading: Reading[Any], role: str) -> tuple[CardData, ...]:
+    """What a model card says about the files of a reading."""
+    return tuple(
+        CardData(name=Path(path).name, role=role, num_rows=len(reading.examples), sha256=checksum)
+        for path, checksum in reading.checksums.items()
+    )
+
+
+def overlap_remark(train: Sequence[Hashable], held: Sequence[Hashable]) -> list[str]:
+    """That a validation file has texts of the training file, where it has."""
+    known = set(train)
+    count = sum(one in known for one in held)
+    if not count:
+        return []
+    return [f"validation: {count:,} of {len(held):,} texts are in the training file, too, and may be known by heart"]
+
+
+def length_remark(rows: Sequence[Row], config: LabelConfig, what: str = "texts") -> list[str]:
+    """How many rows are too long, where some are."""
+    cut = sum(len(row.ids) >= config.max_tokens for row in rows)
+    if not cut:
+        return []
+    return [
+        f"length: {cut:,} of {len(rows):,} {what} reach --max-tokens {config.max_tokens}, and no more of them is read"
+    ]
 
 
 def held_remark(count: int, what: str, beside: str = "") -> str:

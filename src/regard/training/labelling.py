@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from regard.checkpoint.card import CardData
 from regard.checkpoint.output import output_folder
 from regard.config import from_dict
 from regard.data.batches import hold_out
+from regard.data.endings import names_endings
 from regard.data.files import Reading, skipped_rows
 from regard.data.labelled import (
     Labelled,
@@ -37,13 +38,22 @@ from regard.metrics.labels import confusion, label_names
 from regard.metrics.score import Scores
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import CLASSIFY, NUMBER, PAIR, LabelConfig
-from regard.training.encoders import Request, held_remark, refuse_without_file
+from regard.training.choosing import train_chooser
+from regard.training.encoders import (
+    Request,
+    card_of,
+    held_remark,
+    length_remark,
+    only_file,
+    overlap_remark,
+    refuse_without_file,
+)
 from regard.training.options import RunOptions
 
 if TYPE_CHECKING:
     from regard.models.bert import BertForSequence
+    from regard.tasks.choose import Chooser
     from regard.tasks.classify import Classifier, Gold, Text
-    from regard.tasks.labelling import Row
     from regard.training.runs import Run
 
     Side = tuple[Text, Gold]  # an example: what is read, and what should be answered
@@ -111,19 +121,10 @@ def train_labels(
             out,
             options,
             described=ready.described,
-            remarks=[*found.remarks, *ready.remarks, *_length_remark(doing.train, config)],
+            remarks=[*found.remarks, *ready.remarks, *length_remark(doing.train, config)],
             beginning=ready.beginning,
             rates=layer_rates(ready.model.bert, config.layer_decay),
         )
-
-
-def _length_remark(rows: Sequence[Row], config: LabelConfig) -> list[str]:
-    cut = sum(len(row.ids) >= config.max_tokens for row in rows)
-    if not cut:
-        return []
-    return [
-        f"length: {cut:,} of {len(rows):,} texts reach --max-tokens {config.max_tokens}, and no more of them is read"
-    ]
 
 
 def train_label_files(
@@ -137,8 +138,8 @@ def train_label_files(
     numbers: bool | None = None,
     skip_bad_rows: bool = False,
     **how: Any,
-) -> Run[Classifier]:
-    """`train_labels` on the files of a list, of which there is one or none."""
+) -> Run[Classifier] | Run[Chooser]:
+    """`train_labels` on the files of a list, of which there is one or none; of a table of endings `train_chooser`."""
     files = LabelFiles(
         data=only_file(data, "training", "labels are read from one table"),
         validation=only_file(validation, "validation", "labels are read from one table"),
@@ -147,7 +148,16 @@ def train_label_files(
         numbers=numbers,
         skip_bad_rows=skip_bad_rows,
     )
+    if task == PAIR and not files.columns and files.data is not None and _holds_endings(files.data):
+        if numbers:
+            raise UsageError(f"--numbers is for labels of pairs, and {files.data} names endings to choose from.")
+        return train_chooser(files.data, out, validation=files.validation, skip_bad_rows=skip_bad_rows, **how)
     return train_labels(task, files, out, **how)
+
+
+def _holds_endings(path: Path) -> bool:
+    """Whether a table is one of endings; what can be read only once, such as a pipe, is none."""
+    return path.is_file() and names_endings(path)
 
 
 def score_file(model: Classifier, files: LabelFiles) -> tuple[Scores, list[str]]:
@@ -257,15 +267,6 @@ def _texts(sides: Sequence[Side]) -> list[Text]:
     return [text for text, _ in sides]
 
 
-def overlap_remark(train: Sequence[Hashable], held: Sequence[Hashable]) -> list[str]:
-    """That a validation file has texts of the training file, where it has."""
-    known = set(train)
-    count = sum(one in known for one in held)
-    if not count:
-        return []
-    return [f"validation: {count:,} of {len(held):,} texts are in the training file, too, and may be known by heart"]
-
-
 def _counted(gold: Sequence[Gold]) -> str:
     """How often each label occurs, the commonest first."""
     counts = Counter(label for labels in gold if isinstance(labels, tuple) for label in labels)
@@ -332,21 +333,6 @@ def _data(
 ) -> _Data:
     texts = [text for text, _ in train], [text for text, _ in held]
     return _Data(texts, ([gold for _, gold in train], [gold for _, gold in held]), head, card, remarks)
-
-
-def only_file(given: Sequence[Path] | None, role: str, why: str) -> Path | None:
-    """The one file of a list, or none; there must not be more."""
-    if given and len(given) > 1:
-        raise UsageError(f"{len(given)} {role} files were given; {why}.")
-    return given[0] if given else None
-
-
-def card_of(reading: Reading[Any], role: str) -> tuple[CardData, ...]:
-    """What a model card says about the files of a reading."""
-    return tuple(
-        CardData(name=Path(path).name, role=role, num_rows=len(reading.examples), sha256=checksum)
-        for path, checksum in reading.checksums.items()
-    )
 
 
 def _begin_at_the_mean(model: BertForSequence, found: _Data) -> None:

@@ -22,8 +22,7 @@ from regard.errors import UsageError, number_of
 from regard.metrics.score import Score
 from regard.models.bert_settings import HeadConfig
 from regard.tasks.settings import LabelConfig
-from regard.training.encoders import Request, held_remark, refuse_without_file
-from regard.training.labelling import card_of, only_file, overlap_remark
+from regard.training.encoders import Request, card_of, held_remark, only_file, overlap_remark, refuse_without_file
 from regard.training.options import RunOptions
 
 if TYPE_CHECKING:

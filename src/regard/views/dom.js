@@ -109,6 +109,13 @@ export function shown(token) {
     .replace(/\p{Surrogate}/gu, "\ufffd"); // with the u flag only lone halves match
 }
 
+/** A number as the place in a row: 2nd, 13th. */
+export function ordinal(number) {
+  const tens = number % 100;
+  const ending = tens > 10 && tens < 14 ? "th" : ({ 1: "st", 2: "nd", 3: "rd" }[number % 10] ?? "th");
+  return `${number}${ending}`;
+}
+
 /** The colours and sizes that drawings need, read from the theme that applies to `node`. */
 export function themeOf(node) {
   const style = getComputedStyle(node);

@@ -21,7 +21,7 @@ from typing import Any
 
 from regard.errors import UsageError, unknown
 
-VIEWERS = ("attention", "causal", "ranks", "report", "senses", "spans", "steps", "tokens", "transfer")
+VIEWERS = ("attention", "causal", "inputs", "ranks", "report", "senses", "spans", "steps", "tokens", "transfer")
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)

@@ -99,6 +99,12 @@ def shown(token: str, most: int = 18) -> str:
     return visible if len(visible) <= most else visible[: most - 1] + "…"
 
 
+def ordinal(number: int) -> str:
+    """A number as the place in a row: 2nd, 13th."""
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 def piece_label(token: str) -> str:
     """A token on an axis: the loud marks that begin a word in many vocabularies become a light dot."""
     return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith(("▁", "Ġ")) else token)

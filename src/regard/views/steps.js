@@ -5,7 +5,7 @@
  * under the pointer, or under the arrow keys, is written beside it.
  */
 
-import { el, onThemeChange, shown, themeOf } from "./dom.js";
+import { el, onThemeChange, ordinal, shown, themeOf } from "./dom.js";
 import { unpacked } from "./packing.js";
 import { colourTable, headColour, paintedImage } from "./palette.js";
 
@@ -350,10 +350,4 @@ function remark(text) {
 /** Few rows are tall, many are low, but never lower than `least`. */
 function rowHeight(rows, most, least) {
   return Math.max(least, Math.min(most, Math.round(120 / rows)));
-}
-
-function ordinal(number) {
-  const tens = number % 100;
-  const ending = tens > 10 && tens < 14 ? "th" : ({ 1: "st", 2: "nd", 3: "rd" }[number % 10] ?? "th");
-  return `${number}${ending}`;
 }

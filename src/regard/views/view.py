@@ -32,6 +32,7 @@ FORMATS = (".html", ".svg", ".png")
 _NOTEBOOK_HEIGHT = {
     "attention": 760,
     "causal": 700,
+    "inputs": 700,
     "ranks": 760,
     "report": 900,
     "spans": 620,

@@ -52,6 +52,7 @@ CLASSES: dict[HeadKind, str] = {
     "sequence": "BertForSequenceClassification",
     "tokens": "BertForTokenClassification",
     "spans": "BertForQuestionAnswering",
+    "choice": "BertForMultipleChoice",
 }
 PROBLEMS: dict[Answers, str] = {
     "one": "single_label_classification",
@@ -200,7 +201,7 @@ def _answers(folder: ModelFolder, outputs: int) -> Answers:
 
 
 def _has_pooler(kind: HeadKind, theirs: Mapping[str, Tensor]) -> bool:
-    return "follows" in kind or kind == "sequence" or (kind == "none" and "pooler.dense.weight" in theirs)
+    return "follows" in kind or kind in ("sequence", "choice") or (kind == "none" and "pooler.dense.weight" in theirs)
 
 
 def read_tokenizer(folder: ModelFolder) -> Tokenizer:
@@ -381,7 +382,7 @@ def _pairs(config: BertConfig, kind: HeadKind) -> list[tuple[str, tuple[str, ...
 
 
 def _head_pairs(kind: HeadKind) -> Sequence[tuple[str, tuple[str, ...]]]:
-    if kind in ("sequence", "tokens"):
+    if kind in ("sequence", "tokens", "choice"):
         return _linear("head.output", "classifier")
     if kind == "spans":
         return _linear("head.output", "qa_outputs")

@@ -1,0 +1,54 @@
+"""What enters a BERT in a real browser: a column a token, and numbers that add up where one points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.views.inputs import InputSums, inputs_view
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    tokens = ["[CLS]", "<b>my", "##dog", "[SEP]", "he", "[SEP]"]
+    parts = [np.random.default_rng(seed).normal(size=(6, 20)).astype(np.float32) for seed in range(3)]
+    total = parts[0] + parts[1] + parts[2]
+    found = InputSums(tokens, [1, 5, 6, 2, 7, 2], [0, 0, 0, 0, 1, 1], *parts, total, total / 2)
+    return inputs_view(found, title="my<i>dog / he").save(tmp_path / "inputs.html")
+
+
+def test_m145_a_column_for_each_token(open_page: Callable[..., Any], saved: Path) -> None:
+    page = open_page(saved)
+    assert page.locator("h1").inner_text() == "my<i>dog / he"
+    assert page.locator(".input-token bdi").all_inner_texts() == ["[CLS]", "<b>my", "##dog", "[SEP]", "he", "[SEP]"]
+    assert page.locator(".input-token.segment-b").count() == 2
+    assert page.locator(".vector canvas").count() == 5 * 6
+    symbols = page.locator('.inputs-figure [data-row="segment"] .symbol').all_inner_texts()
+    assert symbols == ["EA", "EA", "EA", "EA", "EB", "EB"]
+    assert "segment A, the second B" in page.locator(".note").first.inner_text()
+
+
+def test_m145_the_numbers_of_a_token_add_up(open_page: Callable[..., Any], saved: Path) -> None:
+    page = open_page(saved)
+    page.locator(".input-token").nth(4).focus()
+    assert page.locator(".input-sum h2").inner_text() == "he is token 7, in segment B, at position 4"
+
+    def row(name: str) -> list[float]:
+        cells = page.locator(f'.input-sum [data-row="{name}"] td').all_inner_texts()
+        return [float(cell.replace("−", "-")) for cell in cells]
+
+    parts = np.array([row("token"), row("segment"), row("position")])
+    assert row("sum") == pytest.approx(parts.sum(axis=0), abs=4e-3)
+    assert len(row("sum")) == 10
+    page.keyboard.press("ArrowLeft")
+    assert "[SEP] is token 2, in segment A" in page.locator(".input-sum h2").inner_text()
+
+
+def test_in_the_dark_and_on_a_small_screen(open_page: Callable[..., Any], saved: Path) -> None:
+    page = open_page(saved, dark=True, width=380)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(".vector canvas").count() == 30

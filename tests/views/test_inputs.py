@@ -1,0 +1,79 @@
+"""The view of what enters a BERT: its data, its still picture, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from regard.errors import UsageError
+from regard.views.inputs import MOST_NUMBERS, MOST_TOKENS, InputSums, inputs_view
+
+
+def sums(count: int = 5, width: int = 6, **changes: Any) -> InputSums:
+    random = np.random.default_rng(0)
+    parts = [random.normal(size=(count, width)).astype(np.float32) for _ in range(3)]
+    total = parts[0] + parts[1] + parts[2]
+    found = {
+        "tokens": ["[CLS]", *(f"<w{n}>" for n in range(count - 2)), "[SEP]"],
+        "ids": range(count),
+        "segments": [0, *[1] * (count - 1)],
+        "token_vectors": parts[0],
+        "segment_vectors": parts[1],
+        "position_vectors": parts[2],
+        "sums": total,
+        "normalised": total / 2,
+    }
+    return InputSums(**{**found, **changes})
+
+
+def test_the_rows_of_the_figure_add_up() -> None:
+    data = inputs_view(sums(), title="a / b").data
+    assert [(row["sign"], row["name"]) for row in data["rows"]] == [
+        ("", "token"),
+        ("+", "segment"),
+        ("+", "position"),
+        ("=", "sum"),
+        ("→", "after LayerNorm"),
+    ]
+    vectors = {row["name"]: np.array(row["vectors"]) for row in data["rows"]}
+    added = vectors["token"] + vectors["segment"] + vectors["position"]
+    np.testing.assert_allclose(added, vectors["sum"], atol=2e-3)
+    assert data["segments"] == ["A", "B", "B", "B", "B"]
+    assert len({row["limit"] for row in data["rows"][:4]}) == 1, "what is added up shares its colours"
+
+
+def test_long_texts_and_wide_vectors_are_thinned_out() -> None:
+    data = inputs_view(sums(MOST_TOKENS + 4, 3 * MOST_NUMBERS), title="long").data
+    assert (len(data["tokens"]), data["count"], data["every"]) == (MOST_TOKENS, MOST_TOKENS + 4, 3)
+    assert {len(vector) for row in data["rows"] for vector in row["vectors"]} == {MOST_NUMBERS}
+
+
+def test_which_numbers_are_drawn_is_told() -> None:
+    assert "every 3rd is drawn" in inputs_view(sums(5, 128), title="tiny").svg()
+    assert "every 22nd is drawn" in inputs_view(sums(5, 1024), title="large").svg()
+    assert "is drawn" not in inputs_view(sums(5, MOST_NUMBERS), title="small").svg()
+
+
+def test_the_picture_has_five_strips_a_token() -> None:
+    tree = ElementTree.fromstring(inputs_view(sums(14), title="a & b").svg().encode())
+    assert sum(1 for _ in tree.iter("{http://www.w3.org/2000/svg}image")) == 5 * 14
+    texts = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "a & b"
+    assert {"E A", "E B", "E 13", "E <w3>", "= sum"} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ids": [1, 2]}, "5 tokens, 2 ids and 5 segments"),
+        ({"tokens": [], "ids": [], "segments": []}, "do not fit"),
+        ({"sums": np.zeros((5, 7), dtype=np.float32)}, "must have one shape"),
+        ({"normalised": np.full((5, 6), np.nan, dtype=np.float32)}, "NaN or infinity"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        sums(**changes)
