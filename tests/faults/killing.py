@@ -84,7 +84,10 @@ def last_row(run: Path) -> dict[str, float]:
     return found
 
 
-def wait_for(life: Life, run: Path, step: int) -> None:
+def wait_for(life: Life, run: Path, step: int, *, resumes: bool) -> None:
+    """Until the step is logged: by this life, where it `resumes`, since an earlier one may have come further."""
+    while not life.is_over() and resumes and "going on from step" not in life.said():
+        time.sleep(POLL)
     while not life.is_over() and last_row(run)["step"] < step:
         time.sleep(POLL)
 
@@ -101,7 +104,7 @@ def attack(run: Path, arguments: list[str], *, kills: int, steps: int, dice: ran
         if number in early:
             time.sleep(EARLY_SECONDS * dice.random())
         else:
-            wait_for(life, run, next(moments))
+            wait_for(life, run, next(moments), resumes=before is not None)
             time.sleep(LATE_SECONDS * dice.random())
         killed = life.kill()
         after = last_good_checkpoint(run)
