@@ -1,6 +1,6 @@
-# The doors of the house. Each target sets up what it needs; a second call goes straight to work.
-#   PYTHON=python3.12 make test     build on another interpreter (3.11 or newer)
-#   make test ARGS="-k masks"       hand arguments on
+# Entry points for users and developers. Each target installs what it needs; a second call skips the installation.
+#   PYTHON=python3.12 make test     use another interpreter (3.11 or newer)
+#   make test ARGS="-k masks"       pass arguments on
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,20 +8,21 @@ ARGS ?=
 
 export PYTHON VENV
 
-# The version is part of the stamp's name, so that asking for another interpreter is noticed.
+# The stamp's name contains the Python version, so that another interpreter triggers a new installation.
 PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 STAMP := $(VENV)/.stamp-$(PYTHON_VERSION)
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check docs bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up, train a translator on the built-in world, translate, draw what it attended to"
-	@echo "make test    set up, run all tests"
-	@echo "make check   ruff, formatting and types"
-	@echo "make bench   regard beside its peers, as ratios"
-	@echo "make setup   only make $(VENV) and install regard with everything for development"
-	@echo "make clean   remove caches and build leftovers; $(VENV) and runs/ stay"
+	@echo "make demo    install, train a translator on the built-in dataset, translate, show its attention"
+	@echo "make test    install, run all tests"
+	@echo "make check   run ruff (lint and format) and mypy"
+	@echo "make docs    build the documentation with the API reference into site/"
+	@echo "make bench   measure regard against other tools, as ratios"
+	@echo "make setup   create $(VENV) and install regard with everything for development"
+	@echo "make clean   remove caches and build files; keep $(VENV) and runs/"
 
 $(STAMP)-core: pyproject.toml constraints.txt scripts/setup.sh
 	@sh scripts/setup.sh core
@@ -30,6 +31,10 @@ $(STAMP)-core: pyproject.toml constraints.txt scripts/setup.sh
 $(STAMP)-dev: pyproject.toml constraints.txt scripts/setup.sh
 	@sh scripts/setup.sh dev
 	@touch $@ $(STAMP)-core
+
+$(STAMP)-docs: $(STAMP)-core
+	@sh scripts/setup.sh docs
+	@touch $@
 
 $(STAMP)-bench: $(STAMP)-core
 	@sh scripts/setup.sh bench
@@ -40,7 +45,7 @@ setup: $(STAMP)-dev
 demo: $(STAMP)-core
 	$(VENV)/bin/regard demo $(ARGS)
 
-# Two workers with one thread each keep two cores busy without fighting; a file stays with one worker.
+# Two workers with one thread each use two cores; all tests of a file run in one worker.
 test: $(STAMP)-dev
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
@@ -49,9 +54,15 @@ check: $(STAMP)-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+# docs/cli.md is generated and committed; a test fails when it is stale.
+docs: $(STAMP)-docs
+	$(VENV)/bin/python scripts/cli_docs.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: $(STAMP)-bench
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(VENV)/bin/python "$$file"; done
 
 clean:
-	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

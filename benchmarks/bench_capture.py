@@ -11,10 +11,10 @@ import time
 
 import torch
 
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import PRESETS, TransformerConfig
+from regard.models.transformer.config import PRESETS, TransformerConfig
+from regard.models.transformer.model import Transformer
 from regard.nn.attention import EVERYTHING
-from regard.nn.taps import capture
+from regard.nn.hooks import capture
 
 TOKENS = 2048
 PAIRS = 15
@@ -39,7 +39,7 @@ def main() -> None:
             model.decode(ids[:, :tokens], model.encode(ids[:, :tokens], EVERYTHING))
         taken = time.perf_counter() - start
         storages = {
-            t.untyped_storage().data_ptr(): t.untyped_storage() for r in trace.recipes.values() for t in (r.q, r.k)
+            t.untyped_storage().data_ptr(): t.untyped_storage() for r in trace.captured.values() for t in (r.q, r.k)
         }
         return taken, sum(storage.nbytes() for storage in storages.values())
 

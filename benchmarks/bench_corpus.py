@@ -2,10 +2,10 @@
 
     python benchmarks/bench_corpus.py [--megabytes 1000] [--steps 5]
 
-The text is the built-in world's sentences, shuffled and mixed with invented words: twenty chapters, more than what a
-vocabulary is learned from, again and again. Both runs are processes of their own, as a user starts them; the first
-learns the pieces and writes the ids to the cache, the second finds them there. Measured by `regard train` itself: the
-most memory that each held, and the time from torch's import to the first step of the second.
+The text is the built-in synthetic dataset's sentences, shuffled and mixed with invented words: twenty chapters, more
+than what a vocabulary is learned from, again and again. Both runs are processes of their own, as a user starts them;
+the first learns the tokens and writes the ids to the cache, the second finds them there. Measured by `regard train`
+itself: the most memory that each held, and the time from torch's import to the first step of the second.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from common import memory
-from regard.data.world.stories import stories
+from regard.data.synthetic.stories import stories
 
 CHAPTERS = 20  # that are written anew; then they come again
 
 
 def write_corpus(path: Path, megabytes: int) -> None:
-    """Chapters until the file is long enough: the world's sentences in an order of their own, and strange words.
+    """Chapters until the file is long enough: shuffled synthetic sentences and strange words.
 
     A tokenizer has it as hard as with real text: a third of the words are invented ones, of which there are 300,000,
     frequent and rare as Zipf's law has it.
@@ -55,17 +55,17 @@ def run(corpus: str, out: str, steps: int, results: Any) -> None:
     before = memory("VmHWM")
     started = time.perf_counter()
     import regard
-    from regard.training.loop import Trainer
+    from regard.training.trainer import Trainer
 
     first: list[float] = []
-    train = Trainer._train
+    fit = Trainer.fit
 
-    def watched(self: Trainer, log: Any) -> None:
+    def timed(self: Trainer, *, resume: bool = False) -> Any:
         first.append(time.perf_counter() - started)
-        train(self, log)
+        return fit(self, resume=resume)
 
-    Trainer._train = watched  # type: ignore[method-assign]
-    regard.train("generate", corpus, out=out, steps=steps, size="tiny", validations=1)
+    Trainer.fit = timed  # type: ignore[method-assign]
+    regard.train("generate", corpus, out=out, steps=steps, size="tiny", num_evals=1)
     results.put((first[0], memory("VmHWM"), before))
 
 

@@ -27,7 +27,7 @@ def main() -> None:
         (folder / "text.fr").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
         for names in (["pairs.tsv"], ["pairs.tsv.gz"], ["pairs.csv"], ["pairs.jsonl"], ["text.en", "text.fr"]):
             start = time.perf_counter()
-            found = len(read_pairs([folder / one for one in names]).pairs)
+            found = len(read_pairs([folder / one for one in names]).examples)
             print(f"{' + '.join(names):<20}{found:,} pairs in {time.perf_counter() - start:.1f} s", flush=True)
 
 

@@ -15,51 +15,67 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import MarianConfig, MarianMTModel
 
 from common import multi30k_pairs
-from regard.data.batches import token_batches
-from regard.models.transformer_settings import TransformerConfig
-from regard.tasks.settings import TranslateConfig
-from regard.tasks.translate import TranslateTask, Vocabularies, make_batch, make_model
-from regard.training.memory import keep_freed_memory
-from regard.training.replicas import Replicas, choose_replicas
+from regard.data.batches import BatchPlan
+from regard.data.pairs import Pair
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import Transformer
+from regard.nn.init import seeded_init
+from regard.tasks.base import Splits
+from regard.tasks.translate.objective import TranslateObjective, make_batch
+from regard.tasks.translate.spec import TranslateTraining
+from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.training.data_parallel import DataParallel, choose_num_replicas
+from regard.training.environment import keep_freed_memory
 
 Step = Callable[[Sequence[int]], int]
 
 
-def regard_step(task: TranslateTask, batch_tokens: int) -> Step:
+def regard_step(task: TranslateObjective, batch_tokens: int) -> Step:
     keep_freed_memory()  # as `regard train` does
-    replicas = Replicas(task, choose_replicas(batch_tokens))
-    optimiser = torch.optim.AdamW(task.model.parameters(), lr=1e-4, fused=True)
+    replicas = DataParallel(task, choose_num_replicas(batch_tokens))
+    optimizer = torch.optim.AdamW(task.model.parameters(), lr=1e-4, fused=True)
     task.model.train()
 
     def step(rows: Sequence[int]) -> int:
-        done = replicas.backward(rows, seed=0)
+        done = replicas.backward([rows], seed=0)
         torch.nn.utils.clip_grad_norm_(task.model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         return done.tokens
 
     return step
 
 
+def make_objective(
+    train: Sequence[Pair], validation: Sequence[Pair], config: TranslateTraining, **shape: Any
+) -> TranslateObjective:
+    """Pairs with a new translator of this shape."""
+    tokenizers = TokenizerPair.train(train, config)
+    settings = TransformerConfig(**{**shape, **tokenizers.model_settings()})
+    model = seeded_init(lambda: Transformer(settings), seed=config.seed)
+    return TranslateObjective(model, tokenizers, Splits(train, validation), config)
+
+
 def marian_model(config: TransformerConfig) -> MarianMTModel:
-    """A fresh MarianMT of the same shape."""
+    """A new MarianMT of the same shape."""
     return MarianMTModel(
         MarianConfig(
             vocab_size=config.source_vocab_size or config.vocab_size,
             decoder_vocab_size=config.vocab_size,
             share_encoder_decoder_embeddings=config.source_vocab_size is None,
-            d_model=config.width,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            encoder_attention_heads=config.heads,
-            decoder_attention_heads=config.heads,
-            encoder_ffn_dim=config.hidden,
-            decoder_ffn_dim=config.hidden,
+            d_model=config.d_model,
+            encoder_layers=config.num_encoder_layers,
+            decoder_layers=config.num_decoder_layers,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
             activation_function="relu",
             dropout=config.dropout,
             attention_dropout=0.0,
@@ -74,14 +90,14 @@ def marian_model(config: TransformerConfig) -> MarianMTModel:
     )
 
 
-def marian_step(task: TranslateTask) -> Step:
+def marian_step(task: TranslateObjective) -> Step:
     model = marian_model(task.model.config)
     model.train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step(rows: Sequence[int]) -> int:
         sources, targets = [task._sources[i] for i in rows], [task._targets[i] for i in rows]
-        batch = make_batch(sources, targets, task.vocabularies)
+        batch = make_batch(sources, targets, task.tokenizers)
         mask = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
         labels = torch.full_like(batch.target, -100).flatten()
         labels[batch.real] = batch.next
@@ -94,37 +110,29 @@ def marian_step(task: TranslateTask) -> Step:
         )
         out.loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         return len(batch.next)
 
     return step
 
 
 def work(kind: str, asked: argparse.Namespace, pipe: Connection) -> None:
-    """A process that trains the batches it is told to, and says how fast it was."""
+    """A process that trains the batches it receives and reports its speed."""
     torch.set_num_threads(2)
     train, validation = multi30k_pairs(asked.data)
-    config = TranslateConfig(pieces=asked.pieces)
-    vocabularies = Vocabularies.train(train, config)
+    config = TranslateTraining(vocab_size=asked.vocab_size, label_smoothing=0.0)
     shape = dict(
-        encoder_layers=asked.layers,
-        decoder_layers=asked.layers,
-        width=asked.width,
-        hidden=asked.hidden,
-        heads=4,
-        head_width=asked.width // 4,
+        num_encoder_layers=asked.layers,
+        num_decoder_layers=asked.layers,
+        d_model=asked.width,
+        d_ff=asked.hidden,
+        num_heads=4,
+        head_dim=asked.width // 4,
         dropout=0.1,
     )
-    task = TranslateTask(
-        model=make_model(vocabularies, shape, seed=0),
-        vocabularies=vocabularies,
-        train=train,
-        validation=validation,
-        config=config,
-        label_smoothing=0.0,
-    )
-    batches = token_batches(task.lengths(), max_tokens=asked.batch_tokens, seed=0, epoch=0)
+    task = make_objective(train, validation, config, **shape)
+    batches = BatchPlan(max_tokens=asked.batch_tokens).batches(task.lengths(), 0)
     step = regard_step(task, asked.batch_tokens) if kind == "regard" else marian_step(task)
     while (turn := pipe.recv()) is not None:
         first, last = turn
@@ -135,12 +143,14 @@ def work(kind: str, asked: argparse.Namespace, pipe: Connection) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None, help="a folder with Multi30k; otherwise the built-in world")
+    parser.add_argument(
+        "--data", type=Path, default=None, help="a folder with Multi30k; otherwise the built-in synthetic dataset"
+    )
     for flag, usual in (
         ("width", 128),
         ("hidden", 512),
         ("layers", 3),
-        ("pieces", 6000),
+        ("vocab_size", 6000),
         ("batch-tokens", 8192),
         ("rounds", 5),
         ("batches", 5),

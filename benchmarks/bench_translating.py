@@ -2,10 +2,10 @@
 
     python benchmarks/bench_translating.py [--model FOLDER] [--file sentences.txt] [--rounds 5] [--steps 400]
 
-The sentences, 200 of the built-in world's test or the lines of a file, are translated one at a time, as somebody who
-types is served, and all together, as a file is; greedily and with four beams. The two take turns in one process;
-printed are sentences a second and the median of the rounds' ratios. What `auto` would take is said beside. Without a
-model, one is trained on the world first, long enough for its translations to end.
+The sentences, 200 of the built-in synthetic dataset's test or the lines of a file, are translated one at a time, as
+somebody who types is served, and all together, as a file is; greedily and with four beams. The two take turns in one
+process; printed are sentences a second and the median of the rounds' ratios. What `auto` would take is said beside.
+Without a model, one is trained on the synthetic dataset first, long enough for its translations to end.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import regard
-from regard.data.world.translation import sentences
+from regard.data.synthetic.translation import sentences
+from regard.experiments.demo import SETTINGS
 from regard.generation.backend import MANY, VARIABLE
-from regard.labs.demo import SETTINGS
-from regard.tasks.translate import Translator
+from regard.tasks.translate.predictor import Translator
 
 COUNT = 200
 BACKENDS = ("kernels", "torch")
 
 
-def seconds(translator: Translator, texts: Sequence[str], backend: str, *, beams: int, together: bool) -> float:
+def seconds(translator: Translator, texts: Sequence[str], backend: str, *, num_beams: int, together: bool) -> float:
     os.environ[VARIABLE] = backend
     time.sleep(0.2)  # until what waits busily has gone to sleep
     start = time.perf_counter()
     if together:
-        translator(texts, beams=beams)
+        translator(list(texts), num_beams=num_beams)
     else:
         for text in texts:
-            translator(text, beams=beams)
+            translator(text, num_beams=num_beams)
     return time.perf_counter() - start
 
 
-def compare(translator: Translator, texts: Sequence[str], *, beams: int, together: bool, rounds: int) -> None:
+def compare(translator: Translator, texts: Sequence[str], *, num_beams: int, together: bool, rounds: int) -> None:
     written = {}
     for backend in BACKENDS:
         os.environ[VARIABLE] = backend
-        written[backend] = [one.text for one in translator(texts, beams=beams)]  # which warms up, too
+        written[backend] = [one.text for one in translator(list(texts), num_beams=num_beams)]  # which warms up, too
     times: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
     for _ in range(rounds):
         for backend in BACKENDS:
-            times[backend].append(seconds(translator, texts, backend, beams=beams, together=together))
+            times[backend].append(seconds(translator, texts, backend, num_beams=num_beams, together=together))
     same = sum(a == b for a, b in zip(*written.values(), strict=True))
     ratio = statistics.median(b / a for a, b in zip(times["kernels"], times["torch"], strict=True))
     speeds = ", ".join(f"{name} {len(texts) / statistics.median(found):.1f}" for name, found in times.items())
     how = "together" if together else "one at a time"
-    auto = "torch" if together and beams * len(texts) > MANY else "the kernels once they are loaded"
+    auto = "torch" if together and num_beams * len(texts) > MANY else "the kernels once they are loaded"
     print(
-        f"{how}, beams {beams}: {speeds} sentences/s; kernels / torch {ratio:.2f}, median of {rounds}; auto takes "
+        f"{how}, beams {num_beams}: {speeds} sentences/s; kernels / torch {ratio:.2f}, median of {rounds}; auto takes "
         f"{auto}; {same} of {len(texts)} translations are the same",
         flush=True,
     )
@@ -70,7 +70,7 @@ def main() -> None:
     if asked.model:
         translator = regard.load(asked.model)
     else:
-        translator = regard.train("translate", size="tiny", steps=asked.steps, validations=1, **SETTINGS)
+        translator = regard.train("translate", size="tiny", steps=asked.steps, num_evals=1, **SETTINGS)
     assert isinstance(translator, Translator)
     if asked.file:
         texts = asked.file.read_text(encoding="utf-8").splitlines()[:COUNT]
@@ -78,8 +78,8 @@ def main() -> None:
         texts = [one.source for one in sentences("test", count=COUNT)]
     print(translator)
     for together in (False, True):
-        for beams in (1, 4):
-            compare(translator, texts, beams=beams, together=together, rounds=asked.rounds)
+        for num_beams in (1, 4):
+            compare(translator, texts, num_beams=num_beams, together=together, rounds=asked.rounds)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.pairs import Pair, read_pairs
-from regard.data.world.translation import sentences
+from regard.data.synthetic.translation import sentences
 
 # The translator of the Multi30k benchmarks: small, because 29,000 pairs are few.
 MULTI30K_SHAPE: dict[str, Any] = dict(
     size="tiny",
-    encoder_layers=4,
-    decoder_layers=4,
-    width=128,
-    hidden=256,
-    pieces=4000,
+    num_encoder_layers=4,
+    num_decoder_layers=4,
+    d_model=128,
+    d_ff=256,
+    vocab_size=4000,
     separate_vocabularies=True,
     dropout=0.15,
     batch_tokens=4096,
@@ -34,14 +34,14 @@ def data_folder(asked: Path | None, name: str) -> Path | None:
 
 
 def multi30k_pairs(asked: Path | None, target: str = "de") -> tuple[Sequence[Pair], Sequence[Pair]]:
-    """Training and validation pairs of Multi30k, or of the built-in world where it is missing."""
+    """Training and validation pairs of Multi30k, or of the built-in synthetic dataset where it is missing."""
     folder = data_folder(asked, "multi30k")
     if folder is None:
-        print("Multi30k was not found: using the built-in world")
+        print("Multi30k was not found: using the built-in synthetic dataset")
         train, validation = ([Pair(s.source, s.target) for s in sentences(split)] for split in ("train", "validation"))
         return train, validation
     train, validation = (
-        read_pairs([folder / f"{split}.en.gz", folder / f"{split}.{target}.gz"]).pairs for split in ("train", "val")
+        read_pairs([folder / f"{split}.en.gz", folder / f"{split}.{target}.gz"]).examples for split in ("train", "val")
     )
     return train, validation
 

@@ -66,24 +66,27 @@ def word(number: int) -> str:
 
 
 def regard_decoder(folder: Path, precision: Any) -> Any:
-    from regard.checkpoint.convert.decoders import FORMATS
-    from regard.checkpoint.folder import load_into, read_model
+
+    from regard.checkpoint.folder import read_model
     from regard.generation.backend import gpt_decoder
-    from regard.models.gpt import GPT
-    from regard.models.gpt_settings import PRESETS, GPTConfig
-    from regard.nn.packed import pack_weights
+    from regard.models.gpt.config import PRESETS, GPTConfig
+    from regard.models.gpt.convert import GPT2
+    from regard.models.gpt.model import GPT
+    from regard.nn.init import empty_weights
+    from regard.nn.quantized import quantize_weights
+    from regard.nn.state_dict import load_into
 
     config = GPTConfig(**PRESETS["gpt2"])
-    with torch.device("meta"):
+    with empty_weights():
         model = GPT(config)
-    load_into(model, FORMATS["gpt2"].read(read_model(folder).tensors, config))
-    pack_weights(model.eval(), precision)
+    load_into(model, GPT2.read_tensors(read_model(folder).tensors, config))
+    quantize_weights(model.eval(), precision)
     return gpt_decoder(model, backend="kernels")
 
 
-def regard_writer(folder: Path, precision: Any) -> Run:
-    from regard.generation.settings import SamplingConfig
-    from regard.generation.writing import write
+def regard_generator(folder: Path, precision: Any) -> Run:
+    from regard.generation.config import SamplingConfig
+    from regard.generation.generation_state import write
 
     decoder = regard_decoder(folder, precision)
 
@@ -94,7 +97,7 @@ def regard_writer(folder: Path, precision: Any) -> Run:
     return run
 
 
-def transformers_writer(folder: Path) -> Run:
+def transformers_generator(folder: Path) -> Run:
     from transformers import GPT2LMHeadModel
 
     model = GPT2LMHeadModel.from_pretrained(folder, attn_implementation="sdpa").eval()
@@ -109,7 +112,7 @@ def transformers_writer(folder: Path) -> Run:
     return run
 
 
-def ctranslate2_writer(folder: Path, kind: str) -> Run:
+def ctranslate2_generator(folder: Path, kind: str) -> Run:
     import ctranslate2
 
     out = folder / f"ctranslate2-{kind}"
@@ -132,7 +135,7 @@ def ctranslate2_writer(folder: Path, kind: str) -> Run:
     return run
 
 
-def llama_writer(folder: Path, kind: str) -> Run:
+def llama_text_generator(folder: Path, kind: str) -> Run:
     from llama_cpp import Llama
 
     path = folder / f"{kind}.gguf"
@@ -162,26 +165,26 @@ def write_gguf(folder: Path, path: Path, kind: str) -> None:
     from safetensors.numpy import load_file
 
     weights = load_file(folder / "model.safetensors")
-    writer = gguf.GGUFWriter(str(path), "gpt2")
-    writer.add_block_count(12)
-    writer.add_context_length(1024)
-    writer.add_embedding_length(768)
-    writer.add_feed_forward_length(3072)
-    writer.add_head_count(12)
-    writer.add_layer_norm_eps(1e-5)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list([word(i) for i in range(SIZE)])
-    writer.add_token_merges(["w 0"])
-    writer.add_bos_token_id(SIZE - 1)
-    writer.add_eos_token_id(SIZE - 1)
-    quantised = getattr(gguf.GGMLQuantizationType, kind)
+    text_generator = gguf.GGUFWriter(str(path), "gpt2")
+    text_generator.add_block_count(12)
+    text_generator.add_context_length(1024)
+    text_generator.add_embedding_length(768)
+    text_generator.add_feed_forward_length(3072)
+    text_generator.add_head_count(12)
+    text_generator.add_layer_norm_eps(1e-5)
+    text_generator.add_tokenizer_model("gpt2")
+    text_generator.add_token_list([word(i) for i in range(SIZE)])
+    text_generator.add_token_merges(["w 0"])
+    text_generator.add_bos_token_id(SIZE - 1)
+    text_generator.add_eos_token_id(SIZE - 1)
+    quantized = getattr(gguf.GGMLQuantizationType, kind)
 
     def add(name: str, array: Any, *, packed: bool) -> None:
         array = np.ascontiguousarray(array.astype(np.float32))
         if packed:
-            writer.add_tensor(name, quantize(array, quantised), raw_dtype=quantised)
+            text_generator.add_tensor(name, quantize(array, quantized), raw_dtype=quantized)
         else:
-            writer.add_tensor(name, array)
+            text_generator.add_tensor(name, array)
 
     find = lambda name: weights.get(f"transformer.{name}", weights.get(name))  # noqa: E731
     add("token_embd.weight", find("wte.weight"), packed=True)
@@ -203,21 +206,21 @@ def write_gguf(folder: Path, path: Path, kind: str) -> None:
             matrix, is_norm = find(f"h.{layer}.{theirs}.weight"), mine.endswith("norm")
             add(f"blk.{layer}.{mine}.weight", matrix if is_norm else matrix.T, packed=not is_norm)
             add(f"blk.{layer}.{mine}.bias", find(f"h.{layer}.{theirs}.bias"), packed=False)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    text_generator.write_header_to_file()
+    text_generator.write_kv_data_to_file()
+    text_generator.write_tensors_to_file()
+    text_generator.close()
 
 
 TOOLS: dict[str, Callable[[Path], Run]] = {
-    "regard fp32": lambda folder: regard_writer(folder, "fp32"),
-    "regard int8": lambda folder: regard_writer(folder, "int8"),
-    "regard int4": lambda folder: regard_writer(folder, "int4"),
-    "transformers fp32": transformers_writer,
-    "CTranslate2 fp32": lambda folder: ctranslate2_writer(folder, "float32"),
-    "CTranslate2 int8": lambda folder: ctranslate2_writer(folder, "int8"),
-    "llama.cpp Q8_0": lambda folder: llama_writer(folder, "Q8_0"),
-    "llama.cpp Q4_0": lambda folder: llama_writer(folder, "Q4_0"),
+    "regard fp32": lambda folder: regard_generator(folder, "fp32"),
+    "regard int8": lambda folder: regard_generator(folder, "int8"),
+    "regard int4": lambda folder: regard_generator(folder, "int4"),
+    "transformers fp32": transformers_generator,
+    "CTranslate2 fp32": lambda folder: ctranslate2_generator(folder, "float32"),
+    "CTranslate2 int8": lambda folder: ctranslate2_generator(folder, "int8"),
+    "llama.cpp Q8_0": lambda folder: llama_text_generator(folder, "Q8_0"),
+    "llama.cpp Q4_0": lambda folder: llama_text_generator(folder, "Q4_0"),
 }
 MODULES = {
     "regard": ("regard",),
@@ -334,7 +337,7 @@ def measure_memory(folder: str, precision: str) -> None:
     """In a process of its own: what loading and writing add to torch."""
     torch.ones(1).add(1)
     before = memory("VmRSS")
-    run = regard_writer(Path(folder), precision)
+    run = regard_generator(Path(folder), precision)
     run(list(range(32)), NEW)
     gc.collect()
     now, most = memory("VmRSS") - before, memory("VmHWM") - before
@@ -356,7 +359,7 @@ def measure_compilation() -> None:
 COMPILE = """
 import time, torch
 wall, busy = time.perf_counter(), time.process_time()
-from regard.generation.fast import warm_up
+from regard.generation.compiled.decoder import warm_up
 warm_up(lambda: None)
 print(time.perf_counter() - wall, time.process_time() - busy)
 """

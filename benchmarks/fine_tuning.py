@@ -7,7 +7,7 @@ in batches of as many rows, of like length and padded to the longest, for as man
 tenth of the steps to warm up and a straight line down to nothing. The peer's attention is torch's fused one, as
 transformers uses it (SDPA). regard's own choice is not to drop attention weights, and to drop nothing in the first
 epoch. Each training is a process of its own, and the two take turns, the one that begins changing from seed to seed.
-Time is that of the training steps, without reading, tokenising and scoring; both are scored by the same official
+Time is that of the training steps, without reading, tokenizing and scoring; both are scored by the same official
 metric. Every finished training is a line of the results' file, and is not repeated when the command is given again.
 """
 
@@ -37,7 +37,7 @@ class Plan:
 
     task: str
     train: str
-    held: str
+    validation: str
     metric: str
     epochs: int
     rate: float
@@ -71,30 +71,30 @@ def regard_side(plan: Plan, data: Path, seed: int) -> tuple[float, float]:
             from_=model_folder(),
             epochs=plan.epochs,
             learning_rate=plan.rate,
-            batch_rows=plan.rows,
-            max_tokens=plan.tokens,
+            batch_size=plan.rows,
+            max_seq_len=plan.tokens,
             seed=seed,
             weight_decay=0.0,
-            validations=0,
+            num_evals=0,
             save_every=1e6,
             **({"stride": STRIDE, "max_answer_tokens": LONGEST_ANSWER} if plan.task == "answer" else {}),
         )
         seconds = float(read_metrics(Path(folder) / "run")[-1]["seconds"])
-    held = examples(plan, data / plan.held)
+    validation = examples(plan, data / plan.validation)
     if plan.task == "answer":
-        found = model([(one.question, one.passage) for one in held])
-        return score(plan, [one.text for one in found], held), seconds
+        found = model([(one.question, one.passage) for one in validation])
+        return score(plan, [one.text for one in found], validation), seconds
     if plan.task == "tag":
-        return score(plan, [one.tags for one in model([one.words for one in held])], held), seconds
-    texts = [one.text if plan.task == "classify" else (one.first, one.second) for one in held]
-    return score(plan, [one.label for one in model(texts)], held), seconds
+        return score(plan, [one.tags for one in model([one.words for one in validation])], validation), seconds
+    texts = [one.text if plan.task == "classify" else (one.first, one.second) for one in validation]
+    return score(plan, [one.label for one in model(texts)], validation), seconds
 
 
 def _watched(plan: Plan, data: Path, folder: Path) -> Path:
     """What regard scores at the end of its training. Thousands of questions need not be answered twice: one article."""
     if plan.task != "answer":
-        return data / plan.held
-    with gzip.open(data / plan.held, "rt", encoding="utf-8") as file:
+        return data / plan.validation
+    with gzip.open(data / plan.validation, "rt", encoding="utf-8") as file:
         articles = json.load(file)
     few = folder / "few.json"
     few.write_text(json.dumps({**articles, "data": articles["data"][:1]}), encoding="utf-8")
@@ -108,7 +108,7 @@ def transformers_side(plan: Plan, data: Path, seed: int) -> tuple[float, float]:
     transformers.utils.logging.disable_progress_bar()
     transformers.set_seed(seed)
     tokenizer = AutoTokenizer.from_pretrained(model_folder())
-    train, held = examples(plan, data / plan.train), examples(plan, data / plan.held)
+    train, validation = examples(plan, data / plan.train), examples(plan, data / plan.validation)
     make = {"classify": _sequences, "pair": _sequences, "tag": _words, "answer": _passages}[plan.task]
     side: _Peer = make(plan, tokenizer, train)
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +135,7 @@ def transformers_side(plan: Plan, data: Path, seed: int) -> tuple[float, float]:
         )
         seconds = float(trainer.train().metrics["train_runtime"])
     side.model.eval()
-    return score(plan, side.answer(held), held), seconds
+    return score(plan, side.answer(validation), validation), seconds
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,9 @@ def _sequences(plan: Plan, tokenizer: Any, train: Sequence[Any]) -> _Peer:
         model,
         [{**ids(one), "labels": labels.index(gold(plan, one))} for one in train],
         collate,
-        lambda held: [
-            labels[int(row.argmax())] for row in _read(lambda batch: model(**batch).logits, [*map(ids, held)], collate)
+        lambda validation: [
+            labels[int(row.argmax())]
+            for row in _read(lambda batch: model(**batch).logits, [*map(ids, validation)], collate)
         ],
     )
 
@@ -187,7 +188,7 @@ def _words(plan: Plan, tokenizer: Any, train: Sequence[Any]) -> _Peer:
         return tokenizer(list(one.words), is_split_into_words=True, truncation=True, max_length=plan.tokens)
 
     def firsts(encoding: Any) -> dict[int, int]:
-        """The word of each first piece, by its place."""
+        """The word of each first subword, by its place."""
         words = encoding.word_ids()
         return {n: word for n, word in enumerate(words) if word is not None and (n == 0 or words[n - 1] != word)}
 
@@ -197,13 +198,13 @@ def _words(plan: Plan, tokenizer: Any, train: Sequence[Any]) -> _Peer:
         known = [labels.index(one.tags[places[n]]) if n in places else -100 for n in range(len(encoding["input_ids"]))]
         return {**encoding, "labels": known}
 
-    def answer(held: Sequence[Any]) -> list[tuple[str, ...]]:
-        encodings = [encoded(one) for one in held]
+    def answer(validation: Sequence[Any]) -> list[tuple[str, ...]]:
+        encodings = [encoded(one) for one in validation]
         outputs = _read(
             lambda batch: model(**batch).logits, [dict(e) for e in encodings], DataCollatorWithPadding(tokenizer)
         )
         found = []
-        for one, encoding, output in zip(held, encodings, outputs, strict=True):
+        for one, encoding, output in zip(validation, encodings, outputs, strict=True):
             tags = ["O"] * len(one.words)
             for place, word in firsts(encoding).items():
                 tags[word] = labels[int(output[place].argmax())]
@@ -249,10 +250,10 @@ def _passages(plan: Plan, tokenizer: Any, train: Sequence[Any]) -> _Peer:
         rows.append({**inputs(encoding, n), "start_positions": position[0], "end_positions": position[1]})
     collate = DataCollatorWithPadding(tokenizer)
 
-    def answer(held: Sequence[Any]) -> list[str]:
+    def answer(validation: Sequence[Any]) -> list[str]:
         import torch
 
-        encoding, places = windows(held)
+        encoding, places = windows(validation)
         size = len(encoding["input_ids"])
         asked = [inputs(encoding, n) for n in range(size)]
 
@@ -260,7 +261,7 @@ def _passages(plan: Plan, tokenizer: Any, train: Sequence[Any]) -> _Peer:
             found = model(**batch)
             return torch.stack([found.start_logits, found.end_logits], dim=-1)
 
-        best: list[tuple[float, str]] = [(-math.inf, "")] * len(held)
+        best: list[tuple[float, str]] = [(-math.inf, "")] * len(validation)
         for n, output in enumerate(_read(scores, asked, collate)):
             number = encoding["overflow_to_sample_mapping"][n]
             length = len(asked[n]["input_ids"])
@@ -273,7 +274,7 @@ def _passages(plan: Plan, tokenizer: Any, train: Sequence[Any]) -> _Peer:
             if value > best[number][0]:
                 first, last = places[n][where // length], places[n][where % length]
                 assert first is not None and last is not None, "a legal span lies in the passage"
-                best[number] = value, held[number].passage[first[0] : last[1]]
+                best[number] = value, validation[number].passage[first[0] : last[1]]
         return [text for _, text in best]
 
     return _Peer(model, rows, collate, answer)
@@ -316,15 +317,15 @@ def gold(plan: Plan, one: Any) -> str:
     return str(one.labels[0] if plan.task == "classify" else one.label)
 
 
-def score(plan: Plan, answers: Sequence[Any], held: Sequence[Any]) -> float:
+def score(plan: Plan, answers: Sequence[Any], validation: Sequence[Any]) -> float:
     from regard.metrics import entities, labels, spans
 
     if plan.task == "answer":
-        said = {one.id: answer for one, answer in zip(held, answers, strict=True)}
-        return spans.score_answers(said, {one.id: [text for _, text in one.answers] for one in held}).f1.value
+        said = {one.id: answer for one, answer in zip(validation, answers, strict=True)}
+        return spans.score_answers(said, {one.id: [text for _, text in one.answers] for one in validation}).f1.value
     if plan.task == "tag":
-        return entities.entity_f1(answers, [one.tags for one in held]).value
-    due = [(gold(plan, one),) for one in held]
+        return entities.entity_f1(answers, [one.tags for one in validation]).value
+    due = [(gold(plan, one),) for one in validation]
     given = [(answer,) for answer in answers]
     if plan.metric == "accuracy":
         return labels.accuracy(given, due).value

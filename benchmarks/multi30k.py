@@ -21,15 +21,15 @@ import torch
 from sacremoses import MosesTokenizer
 
 import regard
-from bench_training_speed import marian_model
+from bench_training_speed import make_objective, marian_model
 from common import MULTI30K_SHAPE, data_folder, multi30k_pairs
-from regard.data.batches import token_batches
+from regard.data.batches import BatchPlan
 from regard.data.pairs import Pair, read_pairs
 from regard.metrics.translation import bleu, chrf
-from regard.tasks.settings import TranslateConfig
-from regard.tasks.translate import TranslateTask, Vocabularies, make_batch, make_model, pad
-from regard.training.recipes import paper_learning_rate
-from regard.training.schedules import rate_factor
+from regard.nn.padding import pad
+from regard.tasks.translate.objective import make_batch
+from regard.tasks.translate.spec import TranslateTraining, paper_learning_rate
+from regard.training.schedules import lr_factor
 
 
 def moses(lines: Sequence[str]) -> list[str]:
@@ -53,7 +53,7 @@ def pairs_of(data: Path | None, split: str) -> list[Pair]:
     folder = data_folder(data, "multi30k")
     if folder is None:
         raise SystemExit("Multi30k was not found: give --data FOLDER with train.en.gz, train.de.gz …")
-    return list(read_pairs([folder / f"{split}.en.gz", folder / f"{split}.de.gz"]).pairs)
+    return list(read_pairs([folder / f"{split}.en.gz", folder / f"{split}.de.gz"]).examples)
 
 
 def train(asked: argparse.Namespace) -> None:
@@ -79,12 +79,12 @@ def train(asked: argparse.Namespace) -> None:
 # What differs from the defaults of `regard train translate`: more regularisation for few data, and the rates for it.
 MULTI30K: dict[str, Any] = dict(
     **MULTI30K_SHAPE,
-    piece_dropout=0.1,
+    bpe_dropout=0.1,
     word_dropout=0.1,
     learning_rate=0.003,
-    matrix_learning_rate=0.012,
+    muon_learning_rate=0.012,
     warmup_steps=100,
-    dropout_epochs=0,
+    dropout_warmup_epochs=0,
 )
 
 
@@ -92,7 +92,7 @@ def score(asked: argparse.Namespace) -> None:
     translator = regard.load(asked.out)
     pairs = pairs_of(asked.data, asked.split)
     start = time.perf_counter()
-    outputs = [t.text for t in translator([pair.source for pair in pairs], beams=5, **asked_search(asked))]
+    outputs = [t.text for t in translator([pair.source for pair in pairs], num_beams=5, **asked_search(asked))]
     print(f"{asked.split}: {len(pairs)} sentences in {time.perf_counter() - start:.1f} s, beam 5")
     found = report(outputs, [pair.target for pair in pairs])
     (asked.out / f"{asked.split}.json").write_text(json.dumps(found, indent=2), encoding="utf-8")
@@ -107,27 +107,22 @@ def marian(asked: argparse.Namespace) -> None:
     torch.set_num_threads(2)
     torch.manual_seed(asked.seed)
     training, validation = multi30k_pairs(asked.data)
-    config = TranslateConfig(pieces=asked.pieces, separate_vocabularies=MULTI30K["separate_vocabularies"])
-    vocabularies = Vocabularies.train(training, config)
+    separate = MULTI30K["separate_vocabularies"]
+    config = TranslateTraining(vocab_size=asked.vocab_size, separate_vocabularies=separate, seed=asked.seed)
     shape = dict(
-        encoder_layers=asked.layers,
-        decoder_layers=asked.layers,
-        width=asked.width,
-        hidden=asked.hidden,
-        heads=asked.heads,
-        head_width=asked.width // asked.heads,
+        num_encoder_layers=asked.layers,
+        num_decoder_layers=asked.layers,
+        d_model=asked.width,
+        d_ff=asked.hidden,
+        num_heads=asked.heads,
+        head_dim=asked.width // asked.heads,
         dropout=asked.dropout,
     )
-    task = TranslateTask(
-        model=make_model(vocabularies, shape, seed=asked.seed),
-        vocabularies=vocabularies,
-        train=training,
-        validation=validation,
-        config=config,
-    )
+    task = make_objective(training, validation, config, **shape)
+    tokenizers = task.tokenizers
     model = marian_model(task.model.config)
     print(f"MarianMT, {sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters")
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
     criterion = torch.nn.CrossEntropyLoss(ignore_index=-100, label_smoothing=0.1)
     peak = paper_learning_rate(asked.width, asked.warmup)
     snapshots: list[dict[str, torch.Tensor]] = []
@@ -135,13 +130,13 @@ def marian(asked: argparse.Namespace) -> None:
     start, step, epoch, tokens = time.perf_counter(), 0, 0, 0
     budget = 60 * asked.minutes
     while time.perf_counter() - start < budget:
-        for rows in token_batches(task.lengths(), max_tokens=asked.batch_tokens, seed=asked.seed, epoch=epoch):
+        for rows in BatchPlan(max_tokens=asked.batch_tokens, seed=asked.seed).batches(task.lengths(), epoch):
             spent = time.perf_counter() - start
             if spent >= budget:
                 break
-            factor = rate_factor("inverse-square-root", step=step, progress=0.0, warmup_steps=asked.warmup)
-            optimiser.param_groups[0]["lr"] = peak * factor
-            batch = make_batch([task._sources[i] for i in rows], [task._targets[i] for i in rows], vocabularies)
+            factor = lr_factor("inverse-square-root", step=step, progress=0.0, warmup_steps=asked.warmup)
+            optimizer.param_groups[0]["lr"] = peak * factor
+            batch = make_batch([task._sources[i] for i in rows], [task._targets[i] for i in rows], tokenizers)
             mask = (torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]).long()
             labels = torch.full_like(batch.target, -100).flatten()
             labels[batch.real] = batch.next
@@ -150,8 +145,8 @@ def marian(asked: argparse.Namespace) -> None:
             ).logits
             criterion(logits.flatten(0, 1), labels).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
             step, tokens = step + 1, tokens + len(batch.next)
             # The mean of five snapshots over the last fifth of the time, as regard's paper recipe takes it.
             if len(snapshots) < 5 and spent / budget >= 0.8 + 0.05 * len(snapshots):
@@ -166,14 +161,12 @@ def marian(asked: argparse.Namespace) -> None:
         pairs = pairs_of(asked.data, split)
         outputs = []
         for begin in range(0, len(pairs), 50):
-            ids = [
-                [*vocabularies.source.encode(p.source), vocabularies.source.end_id] for p in pairs[begin : begin + 50]
-            ]
-            source, lengths = pad(ids, vocabularies.source.pad_id)
+            ids = [[*tokenizers.source.encode(p.source), tokenizers.source.end_id] for p in pairs[begin : begin + 50]]
+            source, lengths = pad(ids, tokenizers.source.pad_id)
             mask = (torch.arange(source.shape[1]) < lengths[:, None]).long()
             with torch.no_grad():
                 written = model.generate(input_ids=source, attention_mask=mask, num_beams=5, max_new_tokens=128)
-            outputs += [vocabularies.target.decode(row.tolist()) for row in written]
+            outputs += [tokenizers.target.decode(row.tolist()) for row in written]
         print(split)
         found = report(outputs, [pair.target for pair in pairs])
         asked.out.mkdir(parents=True, exist_ok=True)
@@ -199,7 +192,7 @@ def main() -> None:
             command.add_argument("--force", action="store_true", help="replace an earlier run in --out")
             command.add_argument("--set", nargs="*", default=[], help="other settings, as name=value")
             continue
-        for flag, usual in (("width", 128), ("hidden", 256), ("heads", 4), ("layers", 4), ("pieces", 4000)):
+        for flag, usual in (("width", 128), ("hidden", 256), ("heads", 4), ("layers", 4), ("vocab_size", 4000)):
             command.add_argument(f"--{flag}", type=int, default=usual)
         command.add_argument("--dropout", type=float, default=0.3)
         command.add_argument("--warmup", type=int, default=1000)

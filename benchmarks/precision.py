@@ -21,22 +21,24 @@ import regard
 from common import data_folder
 from regard.checkpoint.folder import is_model_folder
 from regard.generation.backend import gpt_decoder
-from regard.nn.packed import PRECISIONS, count_weights
+from regard.nn.quantized import PRECISIONS, count_weights
 
-SHAPE: dict[str, Any] = dict(size="small", layers=6, width=320, hidden=1280, heads=5, pieces=8000, context=256)
+SHAPE: dict[str, Any] = dict(
+    size="small", num_layers=6, d_model=320, d_ff=1280, num_heads=5, vocab_size=8000, context_length=256
+)
 TOGETHER = 16  # tokens of a window that go through the decoder at once
 WINDOWS = 8  # windows at once
 
 
 @torch.no_grad()
 def perplexity(model: Any, ids: torch.Tensor) -> float:
-    context = model.config.context
+    context = model.config.context_length
     rows = ids[: len(ids) // context * context].view(-1, context)
     decoder, total, count = gpt_decoder(model, backend="kernels"), 0.0, 0
     for first in range(0, len(rows), WINDOWS):
         windows = rows[first : first + WINDOWS]
         logits = [decoder.prefill(windows[:, :1], torch.ones(len(windows), dtype=torch.long))[:, None]]
-        logits += [decoder.extend(piece) for piece in windows[:, 1:-1].split(TOGETHER, dim=1)]
+        logits += [decoder.extend(chunk) for chunk in windows[:, 1:-1].split(TOGETHER, dim=1)]
         found = torch.cat(logits, dim=1).log_softmax(dim=-1).gather(2, windows[:, 1:, None])
         total, count = total - found.double().sum().item(), count + found.numel()
     return math.exp(total / count)
@@ -59,14 +61,14 @@ def main() -> None:
         )
     plain = None
     for precision in PRECISIONS:
-        writer = regard.load(asked.out, precision=precision)
+        text_generator = regard.load(asked.out, precision=precision)
         text = gzip.decompress(validation.read_bytes()).decode("utf-8")
-        ids = torch.from_numpy(writer.tokenizer.encode_array(text)[: asked.tokens].astype("int64"))
-        found = perplexity(writer.model, ids)
+        ids = torch.from_numpy(text_generator.tokenizer.encode_array(text)[: asked.tokens].astype("int64"))
+        found = perplexity(text_generator.model, ids)
         plain = plain or found
         print(
             f"{precision}: perplexity {found:.3f}, {100 * (found / plain - 1):+.2f} % "
-            f"({count_weights(writer.model) / 1e6:.1f} M weights, {len(ids):,} tokens)",
+            f"({count_weights(text_generator.model) / 1e6:.1f} M weights, {len(ids):,} tokens)",
             flush=True,
         )
 

@@ -1,11 +1,11 @@
-"""BERT from nothing: half an hour of classic books and WikiText-2, scored on text that it never saw.
+"""Pre-train BERT for half an hour on classic books and WikiText-2, and score it on held-out text.
 
     python benchmarks/pretraining.py [--minutes 30] [--out runs/bert]
 
-Held out are the beginnings of every fortieth book and WikiText-2's own validation text. How many masked words does the
-model guess, beside the most frequent word and the likeliest after the true word before (which the model may not even
-see)? How often does it tell whether a second stretch of text follows the first, beside 50 %? At the end it fills some
-gaps. Without the data (--data, or the environment variable REGARD_DATA) it takes the built-in world's stories.
+The validation text is the beginning of every fortieth book and the validation split of WikiText-2. The scores are the
+accuracy on masked words, beside always predicting the most frequent word and the most frequent one after the previous
+word, and the accuracy of next-sentence prediction, beside 50 %. At the end the model fills some masks. Without the data
+(--data, or the environment variable REGARD_DATA) the built-in stories are used.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from common import data_folder
-from regard.tasks.fill import Filler
-from regard.training.filling import train_filler
-from regard.training.options import RunOptions
+from regard.api import run_training
+from regard.tasks.fill.predictor import MaskFiller
 from regard.training.progress import for_terminal
 
-HELD_OUT = 40  # every so many books
-BEGINNING = 150_000  # characters of a book that is held out
-GAPS = (
+HELD_OUT = 40  # one book in this many is held out
+BEGINNING = 150_000  # characters of a held-out book
+MASKED = (
     "Amazon [MASK] amazing.",
     "The capital of France is [MASK].",
     "She opened the [MASK] and looked out of the window.",
@@ -47,28 +46,31 @@ def main() -> None:
     progress = for_terminal()
     train, validation = write_texts(asked.data, asked.out.with_name(f"{asked.out.name}-texts"))
     try:
-        run = train_filler(
+        run = run_training(
+            "fill",
             train,
-            asked.out,
+            out=asked.out,
             validation=validation,
             size=asked.size,
-            settings=settings,
-            options=RunOptions(progress=progress, resume=asked.resume, force=not asked.resume),
+            progress=progress,
+            resume=asked.resume,
+            force=not asked.resume,
+            **settings,
         )
     finally:
         progress.close()
-    print(f"{run.position.step:,} steps, {run.position.seconds / 60:.1f} minutes; on {run.scored_on}:")
+    print(f"{run.state.step:,} steps, {run.state.seconds / 60:.1f} minutes; on {run.scored_on}:")
     for score in run.scores:
         print(f"  {score}")
-    for text in GAPS:
-        print(filled(run.result, text))
+    for text in MASKED:
+        print(filled(run.predictor, text))
 
 
 def write_texts(asked: Path | None, place: Path) -> tuple[list[Path] | None, list[Path] | None]:
-    """Text to train on and text to be judged by, as files; those in `place` stay, so that their ids are kept, too."""
+    """Training and validation text, as files; those in `place` are reused, and so are their cached ids."""
     books, articles = (data_folder(asked / name if asked else None, name) for name in ("classic_books", "wikitext2"))
     if books is None or articles is None:
-        print("classic_books and wikitext2 were not found: using the built-in world")
+        print("classic_books and wikitext2 were not found: using the built-in synthetic dataset")
         return None, None
     train, validation = place / "books-train.txt", place / "books-held.txt"
     if not (train.exists() and validation.exists()):
@@ -81,16 +83,16 @@ def _part(books: Path, train: Path, validation: Path) -> None:
     """Write most of the books to one file and the beginnings of the others to another."""
     with gzip.open(books / "corpus.txt.gz", "rt", encoding="utf-8") as file:
         found = [book for book in re.split(r"(?m)^(?=# Title: )", file.read()) if book.strip()]
-    held = [book[:BEGINNING].rpartition("\n")[0] for book in found[::HELD_OUT]]
+    validation_set = [book[:BEGINNING].rpartition("\n")[0] for book in found[::HELD_OUT]]
     kept = [book for number, book in enumerate(found) if number % HELD_OUT]
-    print(f"{len(kept)} books to read, {len(held)} to be judged by")
-    for path, some in ((train, kept), (validation, held)):
+    print(f"{len(kept)} books for training, {len(validation_set)} for validation")
+    for path, some in ((train, kept), (validation, validation_set)):
         path.write_text("\n".join(some), encoding="utf-8")
 
 
-def filled(filler: Filler, text: str) -> str:
-    [words] = filler.fill(text).masks
-    return f"{text}\n    {', '.join(f'{one.word} {one.probability:.0%}' for one in words)}"
+def filled(filler: MaskFiller, text: str) -> str:
+    [candidates] = filler(text).masks
+    return f"{text}\n    {', '.join(f'{item.token} {item.score:.0%}' for item in candidates)}"
 
 
 def _setting(text: str) -> tuple[str, Any]:

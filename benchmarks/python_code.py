@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.labs.code import PROMPT, CharacterNGrams, ParseRate, first_function, parse_rate, python_files
-from regard.tasks.generate import Writer
+from regard.experiments.code import PROMPT, CharacterNGrams, ParseRate, first_function, parse_rate, python_files
+from regard.tasks.generate.predictor import TextGenerator
 
 TABLES = ("encodings", "pydoc_data")  # folders of character tables and of help texts
-SHAPE: dict[str, Any] = dict(size="tiny", context=256, pieces=2000, batch_tokens=1024)
-LENGTH = 800  # characters of a sample of n-grams; a model's 256 pieces are about as many
-PIECES = 256
+SHAPE: dict[str, Any] = dict(size="tiny", context_length=256, vocab_size=2000, batch_tokens=1024)
+LENGTH = 800  # characters of a sample of n-grams; a model's 256 tokens are about as many
+NEW_TOKENS = 256
 TOGETHER = 50  # samples that are written at a time
 HELD_OUT = 20  # every so many files
 
@@ -45,13 +45,13 @@ def main() -> None:
     train = [text for number, text in enumerate(texts) if number % HELD_OUT]
     print(f"{len(files)} files, {sum(map(len, texts)) / 1e6:.1f} M characters; {len(train)} files are trained on")
     start = time.process_time()
-    writer = regard.load(asked.out) if asked.trained else learn(train, texts[::HELD_OUT], asked)
-    assert isinstance(writer, Writer)
+    generator = regard.load(asked.out) if asked.trained else learn(train, texts[::HELD_OUT], asked)
+    assert isinstance(generator, TextGenerator)
     print(f"{(time.process_time() - start) / 60:.1f} minutes of CPU time")
     together = "\n\n".join(train)
-    print(f"{'writer':<34}{'parses':>8}{'whole':>8}{'copied':>8}   of {asked.samples} functions")
+    print(f"{'model':<34}{'parses':>8}{'whole':>8}{'copied':>8}   of {asked.samples} functions")
     for temperature in asked.temperatures:
-        found = parse_rate(sampled(writer, temperature), asked.samples, training_text=together)
+        found = parse_rate(sampled(generator, temperature), asked.samples, training_text=together)
         say(f"GPT, temperature {temperature}", found)
     for order in asked.orders:
         grams = CharacterNGrams(together, order)
@@ -63,14 +63,14 @@ def main() -> None:
             )
             say(f"{order}-grams, temperature {temperature}", found)
     print("\nfour of them, temperature 0.8:\n")
-    for text in sampled(writer, 0.8)(4):
+    for text in sampled(generator, 0.8)(4):
         print(first_function(text)[0])
 
 
-def learn(train: list[str], held: list[str], asked: argparse.Namespace) -> Any:
+def learn(train: list[str], validation: list[str], asked: argparse.Namespace) -> Any:
     with tempfile.TemporaryDirectory() as place:
         files = {}
-        for name, texts in (("train", train), ("validation", held)):
+        for name, texts in (("train", train), ("validation", validation)):
             files[name] = Path(place) / f"{name}.jsonl"
             files[name].write_text("".join(json.dumps({"text": t}) + "\n" for t in texts), encoding="utf-8")
         return regard.train(
@@ -85,13 +85,13 @@ def learn(train: list[str], held: list[str], asked: argparse.Namespace) -> Any:
         )
 
 
-def sampled(writer: Writer, temperature: float) -> Any:
+def sampled(generator: TextGenerator, temperature: float) -> Any:
     def write(count: int) -> list[str]:
         found: list[str] = []
         while len(found) < count:
             prompts = [PROMPT] * min(TOGETHER, count - len(found))
-            sampling = dict(temperature=temperature, top_k=None, max_new_tokens=PIECES, seed=len(found))
-            found += [text.text for text in writer(prompts, **sampling)]
+            sampling = dict(temperature=temperature, top_k=None, max_new_tokens=NEW_TOKENS, seed=len(found))
+            found += [text.text for text in generator(prompts, **sampling)]
         return found
 
     return write

@@ -32,8 +32,8 @@ CONTEXT = 64
 GOAL = 1.88
 
 # What differs from the defaults of `regard train generate` at size tiny: the context, and steps as short as nanoGPT's.
-FAST: dict[str, Any] = dict(size="tiny", tokens="char", context=CONTEXT, batch_tokens=1024)
-BEST: dict[str, Any] = dict(size="tiny", tokens="char", context=128, batch_tokens=4096)
+FAST: dict[str, Any] = dict(size="tiny", tokenizer="char", context_length=CONTEXT, batch_tokens=1024)
+BEST: dict[str, Any] = dict(size="tiny", tokenizer="char", context_length=128, batch_tokens=4096)
 
 
 class PlainGPT(nn.Module):
@@ -79,37 +79,37 @@ def nano(train: Tensor, *, seed: int = 0, steps: int = 2000) -> tuple[PlainGPT, 
     matrices = [param for param in model.parameters() if param.dim() >= 2]
     vectors = [param for param in model.parameters() if param.dim() < 2]
     groups = [dict(params=matrices, weight_decay=0.1), dict(params=vectors, weight_decay=0.0)]
-    optimiser = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
     start = time.perf_counter()
     for step in range(steps):
         warm, fallen = min(1.0, (step + 1) / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = warm * (1e-4 + 9e-4 * fallen)
         places = torch.randint(len(train) - CONTEXT - 1, (12,))
         rows = torch.stack([train[place : place + CONTEXT + 1] for place in places])
         loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
     return model, time.perf_counter() - start
 
 
 def ours(folder: Path, **settings: Any) -> tuple[nn.Module, float, list[str]]:
     """regard's recipe: the model, the seconds of its steps, and its characters."""
     with tempfile.TemporaryDirectory() as out:
-        writer = regard.train(
+        generator = regard.train(
             "generate",
             folder / "train.txt",
             validation=folder / "validation.txt",
             out=Path(out) / "run",
-            validations=0,
+            num_evals=0,
             save_every=1e6,
             **settings,
         )
         seconds = float(read_metrics(Path(out) / "run")[-1]["seconds"])
-    tokenizer = writer.tokenizer
-    return writer.model, seconds, [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
+    tokenizer = generator.tokenizer
+    return generator.model, seconds, [tokenizer.decode([i]) for i in range(tokenizer.vocab_size)]
 
 
 @torch.no_grad()
@@ -146,7 +146,7 @@ def main() -> None:
         if asked.best:
             seconds = asked.seconds or nano(numbers(text[:cut], letters))[1]
             model, spent, characters = ours(folder, minutes=seconds / 60, **BEST)
-            context = int(BEST["context"])
+            context = int(BEST["context_length"])
             loss = loss_of(model, numbers(text[cut:], characters), context)
             print(f"regard: {loss:.4f} in {spent:.1f} s, context {context} (nanoGPT's recipe takes {seconds:.1f} s)")
             return

@@ -59,7 +59,7 @@ def train_once(folder: Path, out: Path, *, force: bool, **settings: Any) -> Sequ
 def seconds_per_step(folder: Path, recipe: str) -> float:
     first, last = ROUND
     with tempfile.TemporaryDirectory() as out:
-        settings = dict(recipe=recipe, steps=last, log_every=5, validations=0, save_every=1e6, max_new_tokens=1)
+        settings = dict(recipe=recipe, steps=last, log_every=5, num_evals=0, save_every=1e6, max_new_tokens=1)
         clock = {row["step"]: row["seconds"] for row in train(folder, Path(out) / "run", **settings)}
     return float(clock[last] - clock[first]) / (last - first)
 
@@ -97,7 +97,7 @@ def main() -> None:
     plans: dict[str, dict[str, Any]] = {
         f"paper-{warmup}": dict(recipe="paper", steps=asked.steps, warmup_steps=warmup) for warmup in asked.warmups
     }
-    plans["default"] = dict(steps=steps, validations=20)
+    plans["default"] = dict(steps=steps, num_evals=20)
     with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
         waiting = {
             name: pool.submit(train_once, folder, asked.out / name, force=asked.force, **plan)

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Make the virtual environment and install regard into it: scripts/setup.sh core|dev|bench
+# Create the virtual environment and install regard into it: scripts/setup.sh core|dev|docs|bench
 #
-# PYTHON is the interpreter to build on, VENV the folder to build in; the Makefile hands both over. Every
-# install goes through constraints.txt. Installing again into a finished environment changes nothing.
-# Plain sh and plain tools only, so that macOS and small Linux images can run it.
+# PYTHON is the interpreter, VENV the folder of the environment; the Makefile sets both. Every install uses
+# constraints.txt. Installing again into a complete environment changes nothing.
+# The script uses plain sh and standard tools only, so that it runs on macOS and on small Linux images.
 set -eu
 
 part=${1:-core}
@@ -18,37 +18,38 @@ stop() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 case $part in
     core) target=. ;;
     dev) target='.[dev]' ;;
+    docs) target='.[docs]' ;;
     bench) target='.[bench]' ;;
-    *) stop "unknown part '$part'. Known: core, dev, bench." ;;
+    *) stop "unknown part '$part'. Known: core, dev, docs, bench." ;;
 esac
 
-# The interpreter: there, new enough, able to make environments.
-"$PYTHON" -c '' >/dev/null 2>&1 || stop "no '$PYTHON' that runs on this machine. Install Python 3.11 or newer, or name \
-another one: PYTHON=python3.12 make test"
+# Check that the interpreter exists, is new enough and can create environments.
+"$PYTHON" -c '' >/dev/null 2>&1 || stop "cannot run '$PYTHON'. Install Python 3.11 or newer, or choose another \
+interpreter: PYTHON=python3.12 make test"
 version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || stop "'$PYTHON' is Python $version; regard needs \
-3.11 or newer. Name a newer one: PYTHON=python3.12 make test"
-"$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || stop "'$PYTHON' cannot make virtual environments. On Debian \
+3.11 or newer. Choose a newer one: PYTHON=python3.12 make test"
+"$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || stop "'$PYTHON' cannot create virtual environments. On Debian \
 or Ubuntu: sudo apt install python$version-venv; then run the same command again."
 
-# The environment: made once, kept as long as it is of the same Python.
+# Create the environment once; reuse it while the Python version stays the same.
 if [ ! -x "$VENV/bin/python" ]; then
-    say "making $VENV with Python $version"
+    say "creating $VENV with Python $version"
     "$PYTHON" -m venv "$VENV"
 fi
 there=$("$VENV/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-[ "$there" = "$version" ] || stop "$VENV holds Python $there, but '$PYTHON' is Python $version. Remove the folder \
-$VENV, or build beside it: VENV=.venv-$version PYTHON=$PYTHON make test"
+[ "$there" = "$version" ] || stop "$VENV has Python $there, but '$PYTHON' is Python $version. Delete the folder \
+$VENV, or use another one: VENV=.venv-$version PYTHON=$PYTHON make test"
 
-# Byte-compiling all of torch takes longer than compiling the modules that are really imported.
+# --no-compile: byte-compiling all of torch takes longer than compiling the modules that are imported.
 install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt "$@"; }
 
-# The builders first and pinned too: building in isolation would fetch unpinned ones. seqeval, which the tests compare
-# entity scores with, comes as source and learns its own version from setuptools-scm.
+# Install the build tools first: an isolated build would download unpinned ones. The tests use seqeval, which is a
+# source package and needs setuptools-scm.
 if [ "$part" = dev ]; then install setuptools setuptools-scm; else install setuptools; fi
 
-# torch first and exactly as pinned: where a CPU build lies at hand, pip takes it. On Linux the default build can bring
-# gigabytes of CUDA; TORCH_INDEX names another index to take torch from.
+# Install torch first, exactly as pinned. On Linux the default build can include gigabytes of CUDA libraries;
+# TORCH_INDEX names another package index for torch.
 if [ -n "$TORCH_INDEX" ]; then
     say "torch: from $TORCH_INDEX"
     install --index-url "$TORCH_INDEX" "$(grep '^torch==' constraints.txt)"
@@ -56,6 +57,6 @@ else
     install "$(grep '^torch==' constraints.txt)"
 fi
 
-say "installing regard ($part) with the versions of constraints.txt; the first time takes a minute or two"
+say "installing regard ($part) with the versions in constraints.txt; the first time takes a minute or two"
 install --no-build-isolation -e "$target"
 say "ready: $VENV/bin/regard"

@@ -1,6 +1,6 @@
-"""Setting up: the pins agree with the declared ranges, and a wrong interpreter is refused with advice.
+"""Installation: pins lie inside the declared ranges, and scripts/setup.sh refuses a wrong interpreter.
 
-Nothing is installed here; interpreters are played by small shell scripts.
+Nothing is installed here; small shell scripts stand in for interpreters.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_constraints_name_no_place_to_install_from() -> None:
 
 
 def test_benchmarks_have_their_peers() -> None:
-    """What benchmarks import is in the core or in the extra `bench`; what takes long to build is left to the user."""
+    """What benchmarks import is a core dependency or in `bench`, except llama.cpp, which takes long to build."""
     extra = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["optional-dependencies"]["bench"]}
     core = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
     files = sorted((ROOT / "benchmarks").glob("*.py"))
@@ -71,8 +71,8 @@ def set_up(tmp_path: Path, python: str, part: str = "core") -> subprocess.Comple
     return subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=60)
 
 
-def actor(tmp_path: Path, script: str) -> str:
-    """An interpreter played by a shell script that sees the code it is given as $2."""
+def fake_python(tmp_path: Path, script: str) -> str:
+    """A shell script that stands in for an interpreter; the code that it is given is $2."""
     file = tmp_path / "python"
     file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     file.chmod(0o755)
@@ -86,14 +86,14 @@ WITHOUT_VENV = 'case "$2" in *print*) echo 3.11 ;; *ensurepip*) exit 1 ;; esac'
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        (OLD, ["Python 3.10", "3.11 or newer", "PYTHON=python3.12 make test"]),
-        (WITHOUT_VENV, ["cannot make virtual environments", "apt install python3.11-venv"]),
-        ("exit 127", ["that runs on this machine", "Install Python 3.11 or newer"]),
+        (OLD, ["3.10", "3.11", "PYTHON=python3.12"]),
+        (WITHOUT_VENV, ["apt install python3.11-venv"]),
+        ("exit 127", ["3.11", "PYTHON=python3.12"]),
     ],
     ids=["too old", "without venv", "does not run"],
 )
-def test_a_wrong_interpreter_is_refused_with_advice(tmp_path: Path, script: str, words: list[str]) -> None:
-    done = set_up(tmp_path, actor(tmp_path, script))
+def test_a_wrong_interpreter_is_refused(tmp_path: Path, script: str, words: list[str]) -> None:
+    done = set_up(tmp_path, fake_python(tmp_path, script))
     assert done.returncode == 1
     assert all(word in done.stderr for word in words), done.stderr
     assert not (tmp_path / "environment").exists()
@@ -102,22 +102,22 @@ def test_a_wrong_interpreter_is_refused_with_advice(tmp_path: Path, script: str,
 def test_an_environment_of_another_python_is_left_alone(tmp_path: Path) -> None:
     bin_folder = tmp_path / "environment" / "bin"
     bin_folder.mkdir(parents=True)
-    actor(bin_folder, "echo 2.7")
+    fake_python(bin_folder, "echo 2.7")
     done = set_up(tmp_path, sys.executable)
     assert done.returncode == 1
-    assert "holds Python 2.7" in done.stderr
-    assert "Remove the folder" in done.stderr
+    assert "Python 2.7" in done.stderr
     assert [file.name for file in bin_folder.iterdir()] == ["python"]
 
 
 def test_an_unknown_part_is_named(tmp_path: Path) -> None:
     done = set_up(tmp_path, sys.executable, part="everything")
     assert done.returncode == 1
-    assert "unknown part 'everything'. Known: core, dev, bench." in done.stderr
+    assert "'everything'" in done.stderr
+    assert "core, dev, docs, bench" in done.stderr
 
 
-def test_make_alone_shows_what_there_is() -> None:
+def test_make_without_a_target_lists_the_targets() -> None:
     done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, encoding="utf-8", timeout=60)
     assert done.returncode == 0
-    for target in ("demo", "test", "check", "bench", "setup", "clean"):
+    for target in ("demo", "test", "check", "docs", "bench", "setup", "clean"):
         assert f"make {target} " in done.stdout

@@ -44,4 +44,4 @@ def test_m159_every_token_has_two_bars(open_page: Callable[..., Any], saved: Pat
     assert page.locator(".mark .begins").evaluate_all(height) == [0, 8, 0, 0, 0, 0, 0]
     assert page.locator(".mark .ends").evaluate_all(height) == [0, 0, 0, 0, 0, 4, 0]
     page.locator(".mark").nth(1).focus()
-    assert "begins here with 50.0 %" in page.locator(".mark-report").inner_text()
+    assert "starts here with 50.0 %" in page.locator(".mark-report").inner_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -164,7 +165,7 @@ def test_pointing_tells_the_weight_of_every_kind_layer_and_head(
             viewer.settle()
             said = viewer.hover(row, column)
             assert said.startswith(f"{one.address} · head {head}")
-            assert f"{one.rows[row]} asks, {one.columns[column]} is looked at with" in said
+            assert f"{one.rows[row]} attends to {one.columns[column]} with weight" in said
             weight = one.weights[head, row, column]
             assert last_number(said) == pytest.approx(weight, abs=6e-5)
             assert viewer.page.locator(".tip").is_visible()
@@ -207,7 +208,7 @@ def test_arrow_keys_move_through_heads_layers_and_cells(
         viewer.press("Shift+ArrowDown")
     viewer.press("Shift+ArrowRight")
     said = viewer.page.locator(".readout").inner_text()
-    assert "animal asks, animal is looked at" in said  # the first press enters at the first cell
+    assert "animal attends to animal" in said  # the first press enters at the first cell
     assert last_number(said) == pytest.approx(maps["decoder.2.cross"].weights[0, 2, 1], abs=6e-5)
     viewer.press("v")
     assert viewer.state("mode") == "lines"
@@ -223,8 +224,8 @@ def test_exports_equal_the_numbers(open_page: Callable[..., Any], saved: Path, m
     assert np.abs(numbers - weights[3]).max() < SIXTEEN_BITS
 
     content = json.loads(viewer.export("JSON")[1])
-    assert (content["asks"], content["is_looked_at"], content["heads"]) == (TARGET, SOURCE, [3])
-    assert np.abs(np.array(content["weights"]) - weights[3]).max() <= content["largest_error"]
+    assert (content["queries"], content["keys"], content["heads"]) == (TARGET, SOURCE, [3])
+    assert np.abs(np.array(content["weights"]) - weights[3]).max() <= content["max_error"]
 
     viewer.tick("transpose")
     rows, columns, numbers = viewer.table()
@@ -247,8 +248,8 @@ def test_exported_picture_equals_the_one_made_in_python(
     still = attention_view(list(maps.values()), title="t", initial="decoder.2.cross", initial_head=3).svg()
     ours, theirs = np.array(cells(still)), np.array(cells(text))
     assert ours.shape == theirs.shape == (len(TARGET) * len(SOURCE), 3)
-    assert np.abs(ours - theirs).max() <= 3  # a packed weight may fall on the neighbouring one of 256 colours
-    assert text.count("is looked at") == 1
+    assert np.abs(ours - theirs).max() <= 3  # a packed weight may fall on the neighboring one of 256 colours
+    assert text.count("key →") == 1
 
     viewer.choose("mode", "Lines")
     paths = list(ElementTree.fromstring(viewer.export("SVG")[1]).iter("{http://www.w3.org/2000/svg}path"))
@@ -258,7 +259,7 @@ def test_exported_picture_equals_the_one_made_in_python(
 def test_swapping_axes_swaps_what_is_pointed_at(open_page: Callable[..., Any], saved: Path) -> None:
     viewer = Viewer(open_page(saved))
     before = viewer.hover(10, 6)
-    assert "elle asks, street is looked at" in before
+    assert "elle attends to street" in before
     viewer.tick("transpose")
     assert viewer.hover(6, 10) == before
 
@@ -302,7 +303,7 @@ def test_clicking_keeps_a_token_in_every_view(
     shown = [float(text) for text in details.locator(".bars b").all_inner_texts()]
     assert shown == pytest.approx(np.sort(weights)[::-1][: len(shown)], abs=6e-5)
     viewer.choose("mode", "Lines")
-    assert "elle looks most at" in viewer.page.locator(".readout").inner_text()
+    assert "elle attends most to" in viewer.page.locator(".readout").inner_text()
     paths = list(ElementTree.fromstring(viewer.export("SVG")[1]).iter("{http://www.w3.org/2000/svg}path"))
     assert len(paths) <= len(SOURCE) + 1  # its own lines and its gold link
     viewer.page.locator(".unpin").click()
@@ -335,15 +336,49 @@ def test_the_strongest_links_are_listed_while_nothing_is_pointed_at(
     assert listed() == expected(weights.mean(axis=0)[:2])  # rows that are not decoded yet have no links
 
 
+def test_lines_of_several_heads_list_their_strongest_links_with_the_head(
+    open_page: Callable[..., Any], saved: Path, maps: dict[str, AttentionMap]
+) -> None:
+    viewer = Viewer(open_page(saved))
+    viewer.choose("mode", "Lines")
+    weights = maps["decoder.2.cross"].weights
+
+    def listed() -> list[tuple[str, str, float]]:
+        pairs, heads, numbers = (
+            viewer.page.locator(f".details .link {part}").all_inner_texts() for part in (".pair", ".head-name", "b")
+        )
+        return list(zip(pairs, heads, map(float, numbers), strict=True))
+
+    def expected(heads: list[int], rows: int) -> list[tuple[str, str, Any]]:
+        chosen = weights[heads, :rows]
+        places = [np.unravel_index(at, chosen.shape) for at in np.argsort(chosen, axis=None)[::-1][:6]]
+        return [
+            (
+                f"{TARGET[row]} → {SOURCE[column]}",
+                f"head {heads[head]}",
+                pytest.approx(chosen[head, row, column], abs=7e-5),
+            )
+            for head, row, column in places
+        ]
+
+    viewer.page.locator(".all-heads").click()
+    viewer.settle()
+    assert listed() == expected([0, 1, 2, 3], len(TARGET))
+    viewer.page.locator(".heads .tile").nth(1).click()
+    viewer.page.locator(".heads .tile").nth(3).click(modifiers=["Shift"])
+    viewer.slide("step", 5)
+    assert listed() == expected([1, 3], 5)
+
+
 def test_the_mark_that_begins_a_word_is_a_dot_on_the_axes_only(open_page: Callable[..., Any], tmp_path: Path) -> None:
-    pieces = ["▁un", "do", "▁", "·"]
+    tokens = ["▁un", "do", "▁", "·"]
     weights = softmax(np.random.default_rng(5).normal(size=(2, 4, 4)))
-    one = AttentionMap(address="encoder.0.self", rows=pieces, columns=pieces, weights=weights)
-    viewer = Viewer(open_page(attention_view([one], title="t").save(tmp_path / "pieces.html")))
-    assert "·un asks, do is looked at" in viewer.hover(0, 1)
-    assert "▁ asks, · is looked at" in viewer.hover(2, 3)
-    assert "· begins a word" in viewer.page.locator(".legend").inner_text()
-    assert viewer.table()[:2] == (pieces, pieces)
+    one = AttentionMap(address="encoder.0.self", rows=tokens, columns=tokens, weights=weights)
+    viewer = Viewer(open_page(attention_view([one], title="t").save(tmp_path / "tokens.html")))
+    assert "·un attends to do" in viewer.hover(0, 1)
+    assert "▁ attends to ·" in viewer.hover(2, 3)
+    assert "· starts a word" in viewer.page.locator(".legend").inner_text()
+    assert viewer.table()[:2] == (tokens, tokens)
 
 
 def test_what_has_no_effect_is_out_of_the_way(open_page: Callable[..., Any], saved: Path) -> None:
@@ -394,7 +429,7 @@ def test_lines_of_the_token_pointed_at(
     viewer.settle()
     weights = maps["decoder.2.cross"].weights.mean(axis=0)[2]
     said = viewer.page.locator(".readout").inner_text()
-    assert f"animal looks most at {SOURCE[int(weights.argmax())]} with" in said
+    assert f"animal attends most to {SOURCE[int(weights.argmax())]} with weight" in said
     assert last_number(said) == pytest.approx(weights.max(), abs=6e-5)
     assert viewer.inked() < everything
 
@@ -406,7 +441,7 @@ def test_decoding_plays_row_by_row(open_page: Callable[..., Any], saved: Path) -
     assert (rows, columns) == (TARGET[:4], SOURCE)
     assert numbers.shape == (4, len(SOURCE))
     assert viewer.page.locator(".chip.now").inner_text() == "n'"
-    assert "asks" not in viewer.hover(5, 2)  # a row that is not there yet
+    assert "attends" not in viewer.hover(5, 2)  # a row that is not there yet
     viewer.choose("kind", "Decoder self")
     assert viewer.table()[0] == TARGET[:4]
     viewer.choose("kind", "Encoder self")
@@ -475,7 +510,7 @@ def test_hostile_tokens_stay_text(open_page: Callable[..., Any], tmp_path: Path)
     viewer = Viewer(open_page(view.save(tmp_path / "h.html")))
     assert viewer.page.title() == hostile[1]
     said = viewer.hover(0, 1)
-    assert f"{hostile[0]} asks, {hostile[1]} is looked at" in said
+    assert f"{hostile[0]} attends to {hostile[1]}" in said
     viewer.click(1, 1)
     viewer.choose("mode", "Lines")
     ElementTree.fromstring(viewer.export("SVG")[1].encode())
@@ -492,6 +527,9 @@ def test_one_token_and_one_head(open_page: Callable[..., Any], tmp_path: Path) -
     assert last_number(viewer.hover(0, 0)) == 1
     for mode in ("Lines", "Overview", "Heat map"):
         viewer.choose("mode", mode)
+        assert not viewer.page.locator(".all-heads").is_visible()
+        assert not viewer.page.locator('[data-tick="several"]').is_visible()
+    assert viewer.export("CSV")[0] == "alone.head-0.csv"
 
 
 def test_notebook_frame_draws_itself(
@@ -503,6 +541,37 @@ def test_notebook_frame_draws_itself(
     frame = open_page(page_path).frame_locator("iframe")
     frame.locator('.attention[data-ready="true"]').wait_for()
     assert frame.locator("h1").inner_text() == "in a notebook"
+
+
+@pytest.mark.parametrize(("width", "heads", "tokens"), [(760, 3, 14), (760, 12, 80), (1000, 12, 80), (1240, 3, 14)])
+def test_notebook_frame_cuts_no_panel(
+    open_page: Callable[..., Any], tmp_path: Path, width: int, heads: int, tokens: int
+) -> None:
+    words = [f"word{index}" for index in range(tokens)]
+    weights = np.full((heads, tokens, tokens), 1 / tokens)
+    maps = [
+        AttentionMap(address=f"decoder.{layer}.self", rows=words, columns=words, weights=weights) for layer in range(12)
+    ]
+    cell = attention_view(maps, title="A sentence that is long enough to fill the line", note="a note")._repr_html_()
+    page_path = tmp_path / "notebook.html"
+    page_path.write_text(f'<!doctype html><meta charset="utf-8"><body style="margin:0">{cell}</body>', encoding="utf-8")
+    page = open_page(page_path, width=width, height=1100)
+    page.frame_locator("iframe").locator('.attention[data-ready="true"]').wait_for()
+    viewer = page.frames[1]
+    for mode in ("Lines", "Overview", "Heat map"):
+        viewer.locator('[data-choice="mode"] label').filter(has_text=mode).click()
+        viewer.locator(f'.attention[data-mode="{mode.split()[-1].lower()}"][data-ready="true"]').wait_for()
+        assert viewer.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        assert viewer.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
+        boxes = [panel.bounding_box() for panel in viewer.locator(".panel:visible").all()]
+        assert len(boxes) == (2 if mode == "Overview" else 6)
+        for one, other in itertools.combinations(boxes, 2):  # no panel covers another
+            assert (
+                one["x"] + one["width"] <= other["x"]
+                or other["x"] + other["width"] <= one["x"]
+                or one["y"] + one["height"] <= other["y"]
+                or other["y"] + other["height"] <= one["y"]
+            )
 
 
 def test_512_tokens_and_144_heads_are_drawn_by_the_window(open_page: Callable[..., Any], tmp_path: Path) -> None:
@@ -525,7 +594,7 @@ def test_512_tokens_and_144_heads_are_drawn_by_the_window(open_page: Callable[..
     viewer.press("ArrowRight")
     assert viewer.state("heads") == "0"
     said = viewer.hover(300, 299)
-    assert "token300 asks, token299 is looked at" in said
+    assert "token300 attends to token299" in said
     assert last_number(said) == pytest.approx(maps[8].weights[0, 300, 299], abs=0.0045)
     viewer.choose("mode", "Lines")
     assert "the strongest" in viewer.page.locator(".legend").inner_text()
@@ -533,7 +602,7 @@ def test_512_tokens_and_144_heads_are_drawn_by_the_window(open_page: Callable[..
     viewer.settle()
     viewer.choose("mode", "Heat map")
     for _ in range(8):
-        viewer.page.get_by_role("button", name="Larger").click()
+        viewer.page.get_by_role("button", name="Zoom in").click()
     viewer.settle()
     viewer.page.locator(".stage").evaluate("(stage) => { stage.scrollTop = 4000; stage.scrollLeft = 3000; }")
     viewer.settle()

@@ -29,7 +29,7 @@ def test_m145_a_column_for_each_token(open_page: Callable[..., Any], saved: Path
     assert page.locator(".vector canvas").count() == 5 * 6
     symbols = page.locator('.inputs-figure [data-row="segment"] .symbol').all_inner_texts()
     assert symbols == ["EA", "EA", "EA", "EA", "EB", "EB"]
-    assert "segment A, the second B" in page.locator(".note").first.inner_text()
+    assert "segment A; the second is segment B" in page.locator(".note").first.inner_text()
 
 
 def test_m145_the_numbers_of_a_token_add_up(open_page: Callable[..., Any], saved: Path) -> None:

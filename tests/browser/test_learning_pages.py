@@ -17,7 +17,7 @@ TOKENS = ["The", "Ġcat", "<b>s</b>", "leeps", "."]
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_m95_the_triangle(open_page: Callable[..., Any], tmp_path: Path, dark: bool) -> None:
-    training = CausalTraining(tokens=TOKENS, keep=np.tri(5, dtype=bool), losses=[2.0, 1.0, 0.5, 0.0])
+    training = CausalTraining(tokens=TOKENS, mask=np.tri(5, dtype=bool), losses=[2.0, 1.0, 0.5, 0.0])
     page = open_page(causal_view(training, title="The cat <b>s</b>leeps.").save(tmp_path / "c.html"), dark=dark)
     rows = page.locator(".causal tbody tr")
     assert rows.count() == 5
@@ -29,19 +29,19 @@ def test_m95_the_triangle(open_page: Callable[..., Any], tmp_path: Path, dark: b
         "·cat", "<b>s</b>", "leeps", ".", "no target: the text ends",
     ]  # fmt: skip
     rows.nth(1).hover()
-    said = page.locator(".causal-told").inner_text()
+    said = page.locator(".causal-readout").inner_text()
     assert "Position 1 sees 2 tokens" in said
     assert "36.8 %: loss 1.000" in said
     rows.nth(4).focus()
-    assert "nothing to guess" in page.locator(".causal-told").inner_text()
+    assert "no target, no loss" in page.locator(".causal-readout").inner_text()
 
 
 def test_m119_spectra_and_losses(open_page: Callable[..., Any], tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     spectra = {f"decoder.{i}.self": -np.sort(-random.random((3, 7)), axis=1) for i in range(2)}
     ranks = Ranks(
-        width=21,
-        head_width=7,
+        d_model=21,
+        head_dim=7,
         spectra=spectra,
         ranks={address: [7, 7, 6] for address in spectra},
         losses={0: 3.0, 1: 2.5, 2: 2.2, 4: 2.1, 7: 2.0},

@@ -46,7 +46,7 @@ def report(tmp_path: Path) -> Path:
         curves=curves,
         samples=samples * 6,
         scores=[("BLEU", 41.25, "nrefs:1|case:mixed")],
-        settings={"model": {"width": 7}},
+        settings={"model": {"d_model": 7}},
         notes=["device: cpu (no accelerator found)"],
         attention=[("one", attention("first sentence")), ("two " * 30, attention("second sentence"))],
     ).save(tmp_path / "report.html")
@@ -56,11 +56,11 @@ def test_report_shows_every_part(open_page: Callable[..., Any], report: Path) ->
     page = open_page(report)
     assert page.locator("h1").inner_text() == "A run <script>"
     assert page.locator("section[data-section] > .section-title").all_inner_texts() == [
-        *("Curves", "Samples", "What it attends to", "Chosen automatically", "Settings")
+        *("Curves", "Samples", "Attention", "Automatic choices", "Settings")
     ]
     assert page.locator(".score").inner_text().split("\n") == ["BLEU", "41.25", "nrefs:1|case:mixed"]
     assert page.locator(".notes li").all_inner_texts() == ["device: cpu (no accelerator found)"]
-    assert page.locator(".setting").inner_text().split() == ["model.width", "7"]
+    assert page.locator(".setting").inner_text().split() == ["model.d_model", "7"]
 
 
 def test_curves_read_out_the_value_under_the_pointer(open_page: Callable[..., Any], report: Path) -> None:
@@ -164,7 +164,7 @@ def test_an_empty_report_is_still_a_page(open_page: Callable[..., Any], tmp_path
 
 
 TEXT = "undo it,\nשלום <b>日</b>"
-PIECES = [
+TOKENS = [
     ("un", "▁un", 5),
     ("do", "do", 7),
     (" it", "▁it", 11),
@@ -189,17 +189,17 @@ def tokens(tmp_path: Path) -> Path:
         ["</b>"],
     ]
     columns = [
-        TokenColumn(name="bpe", pieces=PIECES, derivations=merges),
-        TokenColumn(name="characters", pieces=[(character, character, ord(character)) for character in TEXT]),
+        TokenColumn(name="bpe", tokens=TOKENS, derivations=merges),
+        TokenColumn(name="characters", tokens=[(character, character, ord(character)) for character in TEXT]),
     ]
     return tokens_view(columns, title="undo").save(tmp_path / "tokens.html")
 
 
 def test_spans_are_the_tokens_and_join_to_the_text(open_page: Callable[..., Any], tokens: Path) -> None:
     page = open_page(tokens)
-    for place, count in enumerate((len(PIECES), len(TEXT))):
+    for place, count in enumerate((len(TOKENS), len(TEXT))):
         column = page.locator(".token-column").nth(place)
-        spans = column.locator(".piece")
+        spans = column.locator(".token-span")
         assert spans.count() == count
         assert "".join(spans.all_text_contents()) == TEXT
         colours = spans.evaluate_all("(spans) => spans.map((span) => getComputedStyle(span).backgroundColor)")
@@ -210,27 +210,27 @@ def test_spans_are_the_tokens_and_join_to_the_text(open_page: Callable[..., Any]
 def test_pointing_tells_token_and_id(open_page: Callable[..., Any], tokens: Path) -> None:
     page = open_page(tokens)
     column = page.locator(".token-column").first
-    column.locator(".piece").nth(2).hover()
-    assert column.locator(".piece-report").inner_text() == "▁it is token 11, piece 3 of 9, covering it"
-    column.locator(".piece").nth(7).hover()
-    assert column.locator(".piece-report").inner_text() == "<0x97> is token 29, piece 8 of 9"
+    column.locator(".token-span").nth(2).hover()
+    assert column.locator(".token-report").inner_text() == "▁it has id 11, token 3 of 9, covering it"
+    column.locator(".token-span").nth(7).hover()
+    assert column.locator(".token-report").inner_text() == "<0x97> has id 29, token 8 of 9"
 
 
 def test_clicking_shows_the_merges_that_made_the_word(open_page: Callable[..., Any], tokens: Path) -> None:
     page = open_page(tokens)
     column = page.locator(".token-column").first
-    column.locator(".piece").nth(1).click()
+    column.locator(".token-span").nth(1).click()
     assert column.locator(".merges h3").inner_text() == "3 merges, first to last"
     assert column.locator(".merges .made").all_inner_texts() == ["▁u", "▁un", "do"]
     assert column.locator(".same-word").all_text_contents() == ["un", "do"]
-    column.locator(".piece").nth(1).press("Enter")
+    column.locator(".token-span").nth(1).press("Enter")
     assert column.locator(".merges li").count() == 0
 
 
 def test_ids_can_be_shown_without_changing_the_text(open_page: Callable[..., Any], tokens: Path) -> None:
     page = open_page(tokens, dark=True, width=340)
     page.locator('[data-tick="ids"]').click()
-    label = page.locator(".piece").first.evaluate("(span) => getComputedStyle(span, '::after').content")
+    label = page.locator(".token-span").first.evaluate("(span) => getComputedStyle(span, '::after').content")
     assert label == '"5"'
-    assert "".join(page.locator(".token-column").first.locator(".piece").all_text_contents()) == TEXT
+    assert "".join(page.locator(".token-column").first.locator(".token-span").all_text_contents()) == TEXT
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 340

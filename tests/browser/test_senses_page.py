@@ -37,16 +37,18 @@ def make_word(word: str, senses: tuple[str, ...], per_sense: int = 4) -> WordSen
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_m31_words_layers_and_neighbours(open_page: Callable[..., Any], tmp_path: Path, dark: bool) -> None:
+def test_m31_words_layers_and_neighbors(open_page: Callable[..., Any], tmp_path: Path, dark: bool) -> None:
     senses = Senses((make_word("bank", ("money", "river")), make_word("spring", ("season", "water", "coil"))))
     page = open_page(senses_view(senses, title="Same word").save(tmp_path / "s.html"), dark=dark)
     points = page.locator("circle.point")
     assert points.count() == 8
-    assert page.locator("figure.chart path.curve").count() == 3, "neighbours, static vector, majority"
-    assert "2: 95.0 % told rightly (majority 50.0 %)" in page.locator(".numbers").inner_text(), "the best layer first"
+    assert page.locator("figure.chart path.curve").count() == 3, "neighbors, static vector, majority"
+    assert "2: 95.0 % correct (majority baseline 50.0 %)" in page.locator(".numbers").inner_text(), (
+        "the best layer first"
+    )
     assert page.locator(".map .entry").all_text_contents() == ["money 4", "river 4"]
     points.first.hover(force=True)
-    told = page.locator(".told")
+    told = page.locator(".sentence-details")
     assert "<b>The</b> bank number 0 & more." in told.inner_text()
     assert told.locator(".sentence b").inner_text() == "bank"
     rows = told.locator("ol.nearest li")
@@ -58,9 +60,9 @@ def test_m31_words_layers_and_neighbours(open_page: Callable[..., Any], tmp_path
     assert "number 0" in told.inner_text(), "a click keeps it"
     assert page.locator(".map line.cursor-line").count() == 5
     page.locator('[data-slider="layer"]').fill("0")
-    assert "static: the table alone: 50.0 % told rightly" in page.locator(".numbers").inner_text()
+    assert "static: embeddings only: 50.0 % correct" in page.locator(".numbers").inner_text()
     assert len({(p.get_attribute("cx"), p.get_attribute("cy")) for p in points.all()}) == 1
     page.locator('[data-choice="word"] label').nth(1).click()
     page.locator("circle.point").nth(11).wait_for(state="attached")  # the page redraws in its own time
     assert page.locator("circle.point").count() == 12
-    assert "Point at a sentence" in page.locator(".told").inner_text()
+    assert "Point at a dot" in page.locator(".sentence-details").inner_text()

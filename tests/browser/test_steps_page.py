@@ -53,8 +53,8 @@ def test_m99_five_numbered_steps_in_order(open_page: Callable[..., Any], saved: 
     tops = [box["y"] for box in (items.nth(at).bounding_box() for at in range(5))]
     assert tops == sorted(tops)
     titles = [text.split("\n")[-1] for text in items.locator("h2").all_inner_texts()]
-    assert titles[0] == "This is the sentence"
-    assert titles[1] == "Each word becomes a vector: X"
+    assert titles[0] == "The sentence"
+    assert titles[1] == "Each token becomes a vector: X"
     assert titles[2].startswith("Split into 8 heads: multiply X")
     assert titles[3].startswith("Attention in each head")
     assert "WO" in titles[4]
@@ -154,9 +154,9 @@ def test_cross_attention_and_long_texts_say_what_they_show(
     page = ready(open_page(view.save(tmp_path / "long.html")))
     first = page.locator('[data-step="1"]')
     assert first.locator(".word").all_inner_texts()[:6] == [f"·word{i}" for i in range(5)] + ["m0"]
-    assert "The first 32 of 40 pieces are drawn" in first.inner_text()
-    assert "A dot begins a word." in first.inner_text()
-    assert page.locator('[data-step="2"] h2').inner_text().endswith("R, from the layer below")
+    assert "The first 32 of 40 tokens are drawn" in first.inner_text()
+    assert "A dot marks the start of a word." in first.inner_text()
+    assert page.locator('[data-step="2"] h2').inner_text().endswith("R, the output of the layer below")
     captions = [" ".join(text.split()) for text in page.locator('[data-step="2"] figcaption').all_inner_texts()]
     assert captions == ["R 5 × 66", "M 40 × 66"]
     formula = " ".join(page.locator(".formula").inner_text().split())

@@ -16,7 +16,7 @@ CARD = Card(
     num_parameters=2_345_678,
     data=(
         CardData(name="train.tsv", role="training", num_rows=29_000, sha256="ab" * 32),
-        CardData(name="built-in world", role="test", num_rows=1_000),
+        CardData(name="built-in synthetic dataset", role="test", num_rows=1_000),
     ),
     settings={"width": 256, "heads": [4, 4], "dropout": 0.1, "norm": "pre", "odd|name": "a\nb"},
     scores=(CardScore(metric="BLEU", value=41.234567, on="test.tsv", signature="nrefs:1|case:lc|tok:none"),),
@@ -71,7 +71,7 @@ def test_facts_stand_in_tables():
     assert "Parameters: 2,345,678." in text
     assert rows(text, "Data") == [
         f"| train.tsv | training | 29,000 | {'ab' * 32} |",
-        "| built-in world | test | 1,000 | generated |",
+        "| built-in synthetic dataset | test | 1,000 | generated |",
     ]
     assert rows(text, "Scores") == ["| BLEU | 41.23 | test.tsv | nrefs:1\\|case:lc\\|tok:none |"]
     assert rows(text, "Settings") == [

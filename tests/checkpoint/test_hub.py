@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from regard.checkpoint.hub import is_hub_name, kept_folder, model_folder
-from regard.errors import FolderError, UsageError
+from regard.utils.errors import FolderError, UsageError
 
 
 @pytest.fixture
@@ -54,21 +54,23 @@ def test_what_was_fetched_is_found_without_the_network(asked: list[Any], tmp_pat
 
 
 def test_what_the_hub_does_not_have(asked: list[Any]) -> None:
-    with pytest.raises(
-        FolderError, match=r"^hf:owner/none cannot be fetched from the Hub: Repository Not Found for url"
-    ):
+    with pytest.raises(FolderError) as error:
         model_folder("hf:owner/none")
+    assert error.value.value == "hf:owner/none"
+    assert "Repository Not Found" in str(error.value), "the reason that the Hub gave"
 
 
 @pytest.mark.parametrize("name", ["hf:", "hf:gpt2", "hf:a/b/c", "hf:a/ b"])
 def test_a_name_of_another_form_is_refused(name: str, asked: list[Any]) -> None:
-    with pytest.raises(UsageError, match="they are written hf:owner/name"):
+    with pytest.raises(UsageError) as error:
         model_folder(name)
+    assert (error.value.argument, error.value.value) == ("from_", name)
     assert asked == []
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # as if it were not installed
-    with pytest.raises(UsageError, match=r'takes the extra "hub": pip install "regard\[hub\]"'):
+    with pytest.raises(UsageError) as error:
         model_folder("hf:owner/name")
+    assert error.value.value == "hf:owner/name"
     assert kept_folder("hf:owner/name") is None

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: two small trained models and a way to run a command.
+"""Fixtures of the command line's tests: small trained translators, and a function that runs a command.
 
 The language is a toy: a number in words, translated into its digits from last to first. A model of one layer learns
 most of it in two seconds, so outputs are worth comparing. Models are trained once, through the command line itself.
@@ -19,14 +19,14 @@ import pytest
 from regard.cli.main import main
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-SHAPE = {"size": "tiny", "width": 32, "heads": 2, "head-width": 16, "hidden": 64, "encoder-layers": 1}
-PACE = {"pieces": 300, "batch-tokens": 2048, "validations": 3, "dropout": 0, "label-smoothing": 0, "log-every": 1}
-DEFAULT = {"steps": 150, "learning-rate": 0.01, "matrix-learning-rate": 0.05, "warmup-steps": 10}
+SHAPE = {"size": "tiny", "d-model": 32, "num-heads": 2, "head-dim": 16, "d-ff": 64, "num-encoder-layers": 1}
+PACE = {"vocab-size": 300, "batch-tokens": 2048, "num-evals": 3, "dropout": 0, "label-smoothing": 0, "log-every": 1}
+DEFAULT = {"steps": 150, "learning-rate": 0.01, "muon-learning-rate": 0.05, "warmup-steps": 10}
 PAPER = {"recipe": "paper", "steps": 200, "learning-rate": 0.01, "warmup-steps": 50}
 
 
 class Said(NamedTuple):
-    """What a command did."""
+    """What a command returned and printed."""
 
     code: int
     out: str
@@ -52,7 +52,7 @@ def run(*arguments: object, stdin: bytes = b"") -> Said:
 
 
 def flags(*settings: dict[str, object]) -> list[str]:
-    return [word for one in settings for name, value in one.items() for word in (f"--{name}", str(value))]
+    return [word for given in settings for name, value in given.items() for word in (f"--{name}", str(value))]
 
 
 @pytest.fixture(scope="session")
@@ -75,8 +75,8 @@ def pairs_file(rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def small() -> list[str]:
-    """Flags of a training that takes a hundredth of a second a step; the number of steps is still to be given."""
-    return flags(SHAPE, {"decoder-layers": 1}, PACE)
+    """Flags of a training with short steps, without the number of steps."""
+    return flags(SHAPE, {"num-decoder-layers": 1}, PACE)
 
 
 @pytest.fixture(scope="session")

@@ -13,29 +13,27 @@ import pytest
 import torch
 
 import regard as library
-from regard.checkpoint.folder import own_tensors, write_model
-from regard.models.bert import make_bert
-from regard.models.bert_settings import BertConfig, HeadConfig
-from regard.tasks.embed import Embedder
-from regard.text.tokenizer import Symbols
-from regard.text.training import train_tokenizer
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import build
+from regard.models.heads import HeadConfig
+from regard.tasks.classify.predictor import Classifier
+from regard.tokenizers.tokenizer import SpecialTokens
+from regard.tokenizers.training import train_tokenizer
 
 TEXTS = ["The cat sleeps.", "The cats sleep.", 'It rains, "a lot", on the hill.']
 
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    symbols = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
-    tokenizer = train_tokenizer(TEXTS * 2, kind="wordpiece", vocab_size=83, symbols=symbols)
+    special_tokens = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+    tokenizer = train_tokenizer(TEXTS * 2, kind="wordpiece", vocab_size=83, special_tokens=special_tokens)
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=tokenizer.vocab_size, layers=2, width=14, hidden=22, heads=2, head_width=7, context=41
+        vocab_size=tokenizer.vocab_size, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=7, context_length=41
     )
-    head = HeadConfig(kind="sequence", labels=("dry", "wet"))
-    embedder = Embedder(make_bert(config, head), tokenizer, head=head)
+    head = HeadConfig(kind="sequence_classification", labels=("dry", "wet"))
     folder = tmp_path_factory.mktemp("models") / "bert"
-    contents = embedder.contents()
-    write_model(folder, config=contents.config, tensors=own_tensors(embedder.model), texts=contents.texts)
+    Classifier(build(config, head), tokenizer, head=head).save(folder)
     return folder
 
 
@@ -87,22 +85,25 @@ def test_texts_from_elsewhere_come_to_stdout(regard: Any, bert: Path, expected: 
 
 
 def test_pooling_and_length(regard: Any, bert: Path) -> None:
-    said = regard("embed", bert, TEXTS[0], "--pooling", "max", "--no-normalise", "--max-tokens", 4)
+    said = regard("embed", bert, TEXTS[0], "--pooling", "max", "--normalize", "false", "--max-seq-len", 4)
     vector = json.loads(said.out)["vector"]
-    plain = library.load(bert).embed(TEXTS[0], pooling="max", normalise=False, max_tokens=4)
+    plain = library.load(bert).embed(TEXTS[0], pooling="max", normalize=False, max_seq_len=4)
     np.testing.assert_allclose(vector, plain, atol=1e-6)
-    assert "cut off after 4 tokens" in said.err
+    assert "4 tokens" in said.err
 
 
 def test_similarity(regard: Any, bert: Path, texts: Path, expected: Any, tmp_path: Path) -> None:
     cosines = expected @ expected.T
-    two = regard("embed", bert, *TEXTS[:2], "--similarity")
+    two = regard("embed", bert, TEXTS[0], "--similarity", "--similar-to", TEXTS[1])
     assert two.out == f"{cosines[0, 1]:.4f}\n"
     table = regard("embed", bert, texts, "--similarity")
     assert np.allclose(np.loadtxt(io.StringIO(table.out)), cosines, atol=1e-3)
-    one = regard("embed", bert, texts, "--similarity", "--with", TEXTS[2], "--json")
-    assert json.loads(one.out)["others"] == [TEXTS[2]]
-    np.testing.assert_allclose(json.loads(one.out)["similarity"], cosines[:, 2:], atol=1e-5)
+    other = tmp_path / "others.txt"
+    other.write_text(f"{TEXTS[2]}\n{TEXTS[0]}\n", encoding="utf-8")
+    one = regard("embed", bert, texts, "--similarity", "--similar-to", other, "--json")
+    found = [json.loads(line) for line in one.out.splitlines()]
+    assert [line["text"] for line in found] == TEXTS
+    np.testing.assert_allclose([line["similarity"] for line in found], cosines[:, [2, 0]], atol=1e-5)
     for name in ("s.npy", "s.csv", "s.jsonl"):
         assert regard("embed", bert, texts, "--similarity", "--out", tmp_path / name).code == 0
     np.testing.assert_allclose(np.load(tmp_path / "s.npy"), cosines, atol=1e-5)
@@ -110,65 +111,78 @@ def test_similarity(regard: Any, bert: Path, texts: Path, expected: Any, tmp_pat
     assert len(json.loads((tmp_path / "s.jsonl").read_text(encoding="utf-8").splitlines()[0])["similarity"]) == 3
 
 
+def test_all_lines_of_stdin_are_compared(regard: Any, bert: Path) -> None:
+    said = regard("embed", bert, "--similarity", "--json", stdin="\n".join(TEXTS * 100).encode())
+    assert [len(json.loads(line)["similarity"]) for line in said.out.splitlines()] == [300] * 300
+
+
 def test_a_vector_for_every_token(regard: Any, bert: Path, tmp_path: Path) -> None:
     said = regard("embed", bert, TEXTS[0], "--tokens")
     found = json.loads(said.out)
     assert found["tokens"][0] == "[CLS]"
-    assert "".join(found["pieces"]) == TEXTS[0].replace(" ", "")
+    assert "".join(found["token_texts"]) == TEXTS[0].replace(" ", "")
     np.testing.assert_allclose(found["vectors"], library.load(bert).tokens(TEXTS[0]).vectors, atol=1e-6)
-    assert regard("embed", bert, TEXTS[0], "--tokens", "--out", tmp_path / "t.jsonl").code == 0
+    for name in ("t.jsonl", "t.csv"):
+        assert regard("embed", bert, TEXTS[0], "--tokens", "--layer", 0, "--out", tmp_path / name).code == 0
+    assert len((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()) == 1 + len(found["tokens"])
 
 
-def test_a_line_of_100_000_words_is_cut_and_an_empty_one_named(regard: Any, bert: Path, tmp_path: Path) -> None:
+def test_a_line_of_100_000_words_is_truncated_and_an_empty_one_named(regard: Any, bert: Path, tmp_path: Path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("cat\n\n" + "cat " * 100_000 + "\n", encoding="utf-8")
     said = regard("embed", bert, path, "--out", tmp_path / "v.npy")
     assert said.code == 0
-    assert "1 of 3 texts cut off after 41 tokens: text 3 (" in said.err
-    assert "1 of 3 texts without words" in said.err
+    assert "41 tokens: text 3" in said.err
+    assert "text 2" in said.err
     assert np.load(tmp_path / "v.npy").shape == (3, 14)
 
 
-def test_what_is_refused(regard: Any, bert: Path, model: Path, tmp_path: Path) -> None:
+def test_what_is_refused(regard: Any, bert: Path, tmp_path: Path) -> None:
     empty, latin = tmp_path / "empty.txt", tmp_path / "latin.txt"
     empty.touch()
     latin.write_bytes(b"caf\xe9\n")
-    for code, message, *arguments in (
-        (1, "empty.txt is empty", empty),
-        (1, "<stdin> is empty", "-"),
-        (1, "latin.txt:1: not UTF-8", latin),
-        (2, "there is no file nowhere.txt", "nowhere.txt"),
-        (2, "is a folder; give a file", tmp_path),
-        (2, "must end in .npy or .csv or .jsonl", "a", "--out", tmp_path / "v.txt"),
-        (2, "must end in .jsonl", "a", "--tokens", "--out", tmp_path / "v.npy"),
-        (2, "ask for one at a time", "a", "--tokens", "--similarity"),
-        (2, "give --similarity, too", "a", "--with", "b"),
-        (2, "no --no-normalise", "a", "--similarity", "--no-normalise"),
-        (2, "leave out --pooling", "a", "--tokens", "--pooling", "cls"),
-        (2, "max_tokens must be at least 3", "a", "--max-tokens", 1),
+    for code, name, *arguments in (
+        (1, "empty.txt", empty),
+        (1, "latin.txt:1", latin),
+        (2, "nowhere.txt", "nowhere.txt"),
+        (2, str(tmp_path), tmp_path),
+        (2, "--out", "a", "--out", tmp_path / "v.txt"),
+        (2, ".npy", "a", "--tokens", "--out", tmp_path / "v.npy"),
+        (2, "--similarity", "a", "--tokens", "--similarity"),
+        (2, "--similarity", "a", "--similar-to", "b"),
+        (2, "--tokens", "a", "--layer", 1),
+        (2, "layer", "a", "--tokens", "--layer", 7),
+        (2, "max_seq_len", "a", "--max-seq-len", 1),
     ):
         said = regard("embed", bert, *arguments)
         assert said.code == code, (arguments, said.err)
-        assert message in said.err
-    wrong = regard("embed", model, "a")
-    assert wrong.code == 2
-    assert "Here it takes a BERT" in wrong.err
-    assert not list(tmp_path.glob("*.tmp"))
+        assert name in said.err and said.err.count("\n") < 4
+    assert not list(tmp_path.glob("v.*"))
 
 
-def test_m165_a_bert_does_not_write(regard: Any, bert: Path) -> None:
+def test_evaluation_on_pairs_with_numbers(regard: Any, bert: Path, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    rows = [(TEXTS[0], TEXTS[1], 4.5), (TEXTS[0], TEXTS[2], 0.5), (TEXTS[1], TEXTS[2], 1.0)]
+    lines = ["sentence1\tsentence2\tscore", *("\t".join(map(str, row)) for row in rows)]
+    pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    said = regard("evaluate", bert, pairs, "--task", "embed", "--json")
+    assert said.code == 0, said.err
+    names = [score["name"] for score in json.loads(said.out)]
+    assert names == ["Pearson", "Spearman", "Pearson of word overlap", "Spearman of word overlap"]
+
+
+def test_other_models_do_not_embed_and_an_encoder_does_not_generate(regard: Any, bert: Path, model: Path) -> None:
+    assert regard("embed", model, "a").code == 2
     said = regard("generate", bert, "The cat")
-    assert said.code == 2
-    assert "cannot write one word by word" in said.err
-    assert "`regard classify`" in said.err
+    assert said.code == 2 and "`regard classify" in said.err
     assert regard("translate", bert, "The cat").code == 2
 
 
-def test_a_bert_is_looked_at_and_its_pieces_shown(regard: Any, bert: Path, tmp_path: Path) -> None:
+def test_an_encoder_is_looked_at_and_its_tokens_shown(regard: Any, bert: Path, tmp_path: Path) -> None:
     said = regard("look", bert, TEXTS[0], "--json")
     attention = json.loads(said.out)["attention"]
-    assert {one["address"] for one in attention} == {"encoder.0.self", "encoder.1.self"}
+    assert {item["address"] for item in attention} == {"encoder.0.self", "encoder.1.self"}
     assert attention[0]["rows"][0] == "[CLS]"
     assert regard("look", bert, TEXTS[0], "--out", tmp_path / "look.html").code == 0
-    assert regard("look", bert, TEXTS[0], "--ranks", "--force").code == 2
+    assert regard("look", bert, TEXTS[0], "--view", "ranks", "--force").code == 2
     assert json.loads(regard("tokens", bert, TEXTS[0], "--json").out)["kind"] == "wordpiece"

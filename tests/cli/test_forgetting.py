@@ -1,4 +1,4 @@
-"""What fine-tuning forgets, measured: said, logged, drawn and kept; and a fill folder that is scored and goes on."""
+"""What fine-tuning forgets: measured, logged, in report and card; and evaluation and fine-tuning of fill models."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ import regard as library
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
 from regard.data.sentence_pairs import longest_sentence
-from regard.tasks.fill import Filler
-from regard.tasks.gaps import HeldOut
+from regard.tasks.encoder.mlm_eval import MLMEvaluator
+from regard.tasks.fill.predictor import MaskFiller
 from regard.training.metrics_log import read_metrics
+from regard.utils.errors import RegardError, UsageError
 
 Run = Callable[..., Any]
 COLOURS = ("red", "green", "blue", "white")
 THINGS = ("house", "door", "wall", "roof", "tree", "car")
 STORIES = [" ".join(f"The {thing} is {colour}." for thing in THINGS) for colour in COLOURS] * 10
-SMALL = ["--size", "tiny", "--width", 16, "--heads", 2, "--head-width", 8, "--hidden", 24, "--context", 40]
-PACE = ["--steps", 60, "--batch-tokens", 600, "--pieces", 80, "--warmup-steps", 2, "--validations", 2]
-QUICK = ["--max-tokens", 16, "--epochs", 2, "--batch-rows", 8, "--learning-rate", 0.02, "--validations", 2]
+SMALL = ["--size", "tiny", "--d-model", 16, "--num-heads", 2, "--head-dim", 8, "--d-ff", 24, "--context-length", 40]
+PACE = ["--steps", 60, "--batch-tokens", 600, "--vocab-size", 80, "--warmup-steps", 2, "--num-evals", 2]
+QUICK = ["--max-seq-len", 16, "--epochs", 2, "--batch-size", 8, "--learning-rate", 0.02, "--num-evals", 2]
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +59,20 @@ def test_m149_loss_and_accuracy_before_and_after(regard: Run, place: Path, tmp_p
     names = [f"{what} {when}" for what in ("masked words", "loss of masked words") for when in ("before", "after")]
     assert {scores[name]["on"] for name in names} == {"texts.txt"}
     assert scores["loss of masked words after"]["value"] > scores["loss of masked words before"]["value"]
-    assert "forgetting: of " in said.err and "--layer-decay, --freeze or --lora keep more" in said.err
+    assert "forgetting: " in said.err
     assert ", perplexity" not in said.err, "a loss of labels has none"
     # By another road: the encoder that came out, put back below the head of the one that was begun with.
     filler, tuned = library.load(place / "bert"), library.load(tmp_path / "m")
-    assert isinstance(filler, Filler)
+    assert isinstance(filler, MaskFiller)
     documents = read_documents(Corpus.find([place / "texts.txt"]), filler.tokenizer, longest=longest_sentence(40))
-    held = HeldOut(documents, filler.tokenizer, window=40, pairs=False)
+    evaluator = MLMEvaluator(documents, filler.tokenizer, window=40, pairs=False)
     for when, bert in (("before", filler.model.bert), ("after", tuned.model.bert)):  # type: ignore[union-attr]
         total, right, count = 0.0, 0, 0
-        for table, masked, _ in held.read(filler.model):
-            put = [torch.from_numpy(part) for part in (masked.ids, table.lengths, table.segments, table.ids)]
-            hidden = torch.from_numpy(masked.hidden)
+        for table, masked, _ in evaluator.batches(filler.model):
+            put = [torch.from_numpy(part) for part in (masked.ids, table.lengths, table.type_ids, table.ids)]
+            hidden = torch.from_numpy(masked.masked)
             with torch.no_grad():
-                words = filler.model.words(bert(*put[:3]), bert.embedding.weight)[hidden]  # type: ignore[misc]
+                words = filler.model.mlm(bert(*put[:3]), bert.embedding.weight)[hidden]  # type: ignore[misc]
             total += F.cross_entropy(words.double(), put[3][hidden], reduction="sum").item()
             right += int((words.argmax(dim=-1) == put[3][hidden]).sum())
             count += int(hidden.sum())
@@ -88,7 +89,7 @@ def test_m149_it_is_logged_and_stands_in_report_and_card(regard: Run, place: Pat
     logged = [row for row in read_metrics(tmp_path / "m") if "masked_word_loss" in row]
     assert [row["step"] for row in logged] == [0, 3, 6]
     report = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
-    assert "loss of masked words (forgetting)" in report and "forgetting: of " in report
+    assert "loss of masked words (forgetting)" in report and "forgetting: " in report
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
     assert "masked words after" in card and "texts.txt" in card
 
@@ -104,23 +105,25 @@ def test_m149_what_does_not_learn_does_not_forget(regard: Run, place: Path, tmp_
     assert logged == pytest.approx([scores["loss of masked words before"]["value"]] * 3, rel=1e-5), "of the same words"
 
 
-def test_forgetting_needs_a_beginning_a_head_and_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
-    data, texts = place / "labels.tsv", place / "texts.txt"
-    said = regard("train", "classify", data, "--out", tmp_path / "a", "--forgetting", texts)
-    assert (said.code, "name their folder with --from" in said.err) == (2, True)
-    said = regard(
-        "train", "classify", data, "--out", tmp_path / "a", "--from", place / "bert", "--forgetting", "none.txt"
-    )
-    assert (said.code, "--forgetting none.txt does not exist" in said.err) == (2, True)
-    (tmp_path / "short.txt").write_text("ж\n", encoding="utf-8")  # nothing that can be hidden
-    said = tune(regard, place, tmp_path / "a", "--forgetting", tmp_path / "short.txt")
-    assert (said.code, "is too short: none of its words is hidden" in said.err) == (2, True)
-    first = ["--from", place / "bert", *QUICK, "--out", tmp_path / "plain"]
+def test_forgetting_needs_pretrained_weights_a_head_and_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
+    data, texts, bert = place / "labels.tsv", place / "texts.txt", place / "bert"
+
+    def refused(**settings: Any) -> UsageError:
+        with pytest.raises(UsageError) as error:
+            library.train("classify", data, out=tmp_path / "a", **settings)
+        return error.value
+
+    assert refused(forgetting=texts).argument == "forgetting"
+    missing = refused(from_=bert, forgetting="none.txt")
+    assert (missing.argument, missing.value) == ("forgetting", "none.txt")
+    short = tmp_path / "short.txt"
+    short.write_text("ж\n", encoding="utf-8")  # nothing that can be masked
+    first = ["--from", bert, *QUICK, "--out", tmp_path / "plain"]
     assert regard("train", "classify", data, *first).code == 0
-    again = ["--from", tmp_path / "plain", *QUICK, "--forgetting", texts, "--out", tmp_path / "b"]
-    said = regard("train", "classify", data, *again)
-    assert (said.code, "needs a head for masked words beside the encoder" in said.err) == (2, True)
-    assert not (tmp_path / "b").exists(), "it is known before anything begins"
+    assert refused(from_=tmp_path / "plain", forgetting=texts).argument == "forgetting"
+    assert regard("train", "fill", texts, "--out", tmp_path / "a", "--forgetting", texts).code == 2
+    assert not (tmp_path / "a").exists(), "refused before anything is written"
+    assert refused(from_=bert, forgetting=short, max_seq_len=16, epochs=1).argument == "forgetting"
 
 
 def test_a_fill_folder_is_scored_on_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
@@ -131,7 +134,7 @@ def test_a_fill_folder_is_scored_on_a_text(regard: Run, place: Path, tmp_path: P
     assert all(0 <= scores[name] <= 100 for name in scores if name != "perplexity")
     assert 1 < scores["perplexity"] < 80
     model = library.load(place / "bert")
-    found = library.evaluate(model, place / "texts.txt")  # type: ignore[arg-type]
+    found = library.evaluate(model, place / "texts.txt")
     assert {score.name: score.value for score in found} == pytest.approx(scores)
     assert "in the other half of the text" in found[1].signature
     (tmp_path / "one.txt").write_text("The house is red.\n", encoding="utf-8")
@@ -139,42 +142,49 @@ def test_a_fill_folder_is_scored_on_a_text(regard: Run, place: Path, tmp_path: P
     assert (said.code, "1 sentence" in said.err) == (1, True)
 
 
-def test_a_bert_goes_on_from_its_weights(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_pre_training_continues_from_pretrained_weights(regard: Run, place: Path, tmp_path: Path) -> None:
     more = tmp_path / "more.txt"
     more.write_text("\n\n".join(story.replace("The", "A") for story in STORIES), encoding="utf-8")
-    pace = ["--steps", 4, "--batch-tokens", 600, "--validations", 1]
-    said = regard("train", "fill", more, "--from", place / "bert", "--out", tmp_path / "m", *pace)
-    assert said.code == 0, said.err
-    assert "beginning: the weights of " in said.err and "all weights learn" in said.err
-    begun, gone_on = library.load(place / "bert"), library.load(tmp_path / "m")
-    assert isinstance(gone_on, Filler)
-    assert gone_on.tokenizer.to_json() == begun.tokenizer.to_json()  # type: ignore[union-attr]
-    assert gone_on.model.config == begun.model.config
-    assert gone_on.model.follows is not None
-    for name, tensor in gone_on.model.state_dict().items():
-        assert (tensor - begun.model.state_dict()[name]).abs().max() < 0.5, "small steps from what was known"
+    pace = ["--steps", 4, "--batch-tokens", 600, "--num-evals", 1]
+    begun = ["--from", place / "bert", "--forgetting", place / "texts.txt"]
+    said = regard("train", "fill", more, *begun, "--out", tmp_path / "m", *pace, "--json")
+    assert "masked words after" in scores_of(said)
+    before, after = library.load(place / "bert"), library.load(tmp_path / "m")
+    assert isinstance(before, MaskFiller) and isinstance(after, MaskFiller)
+    assert after.tokenizer.to_json() == before.tokenizer.to_json()
+    assert after.model.config == before.model.config
+    assert after.model.nsp is not None
+    for name, tensor in after.model.state_dict().items():
+        assert (tensor - before.model.state_dict()[name]).abs().max() < 0.5, "small steps from the pretrained weights"
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
-    assert "It went on from the weights of" in card
-    # What the training loss begins with is what the folder knows, not what a new model does.
+    assert "bert" in card and "more.txt" in card
     first = next(row["validation_loss"] for row in read_metrics(tmp_path / "m") if "validation_loss" in row)
-    assert first < math.log(begun.tokenizer.vocab_size) - 0.3, "better than chance"  # type: ignore[union-attr]
-    for flags, reason in (
-        (["--size", "tiny"], "--size tiny does not go with --from"),
-        (["--pieces", 90], "--pieces 90 does not go with --from"),
-        (["--width", 20], "--width 20 (there: 16)"),
-        (["--from", tmp_path / "none"], "none"),
+    assert first < math.log(before.tokenizer.vocab_size) - 0.3, "better than chance"
+    given: dict[str, Any]
+    for given, argument in (
+        (dict(size="tiny"), "size"),
+        (dict(vocab_size=90), "vocab_size"),
+        (dict(lowercase=False), "lowercase"),
+        (dict(d_model=20), "d_model"),
+        (dict(window=99), "window"),
+        (dict(from_=tmp_path / "none"), "model"),
     ):
-        said = regard("train", "fill", more, "--from", place / "bert", "--out", tmp_path / "x", *pace, *flags)
-        assert (said.code, reason in said.err) == (2, True), said.err
+        with pytest.raises(RegardError) as error:
+            library.train("fill", more, out=tmp_path / "x", steps=1, **{"from_": place / "bert", **given})
+        assert error.value.argument == argument
 
 
-def test_a_bert_of_transformers_goes_on(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_a_model_that_transformers_reads_is_a_start_too(regard: Run, place: Path, tmp_path: Path) -> None:
     assert regard("export", place / "bert", "--out", tmp_path / "foreign").code == 0
-    more = ["--from", tmp_path / "foreign", "--steps", 2, "--batch-tokens", 600, "--validations", 1]
+    more = ["--from", tmp_path / "foreign", "--steps", 2, "--batch-tokens", 600, "--num-evals", 1]
     said = regard("train", "fill", place / "texts.txt", *more, "--out", tmp_path / "m")
     assert said.code == 0, said.err
-    assert isinstance(library.load(tmp_path / "m"), Filler)
+    assert isinstance(library.load(tmp_path / "m"), MaskFiller)
+
+
+def test_a_classifier_is_no_start_for_pre_training(regard: Run, place: Path, tmp_path: Path) -> None:
     first = ["--from", place / "bert", *QUICK, "--out", tmp_path / "plain"]
     assert regard("train", "classify", place / "labels.tsv", *first).code == 0
-    said = regard("train", "fill", place / "texts.txt", *more, "--from", tmp_path / "plain", "--out", tmp_path / "y")
-    assert (said.code, "classifier" in said.err) == (2, True)
+    with pytest.raises(UsageError) as error:
+        library.train("fill", place / "texts.txt", from_=tmp_path / "plain", out=tmp_path / "y", steps=1)
+    assert (error.value.argument, error.value.value) == ("task", "fill")

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import Any
 import pytest
 
 import regard as library
-from regard.data.world import translation
-from regard.labs import world_scores
-from regard.tasks import translate
-from regard.tasks.translate import TranslateTask
-from regard.training.choices import choose_threads
+from regard.data.synthetic import translation
+from regard.experiments import synthetic_scores
+from regard.tasks.translate import objective
+from regard.tasks.translate.objective import TranslateObjective
+from regard.training.environment import choose_threads
 
 Run = Callable[..., Any]
 
@@ -29,7 +30,7 @@ def test_the_plan_of_the_paper(regard: Run) -> None:
     A block of the encoder: four projections of d × d and two of d × f, each with a bias, and two norms of 2 d. A block
     of the decoder has four projections and a norm more. One matrix of 37,000 × d is all three embeddings.
     """
-    for preset, published, d, f, pieces in (
+    for preset, published, d, f, tokens in (
         ("transformer-base", 65e6, 512, 2048, 37_000),
         ("transformer-big", 213e6, 1024, 4096, 37_000),
         ("transformer-big-fr", 213e6, 1024, 4096, 32_000),
@@ -37,7 +38,7 @@ def test_the_plan_of_the_paper(regard: Run) -> None:
         answer = json.loads(regard("plan", preset, "--json").out)
         attention, norm = 4 * (d * d + d), 2 * d
         encoder = attention + 2 * norm + (d * f + f) + (f * d + d)
-        assert answer["parameters"] == 6 * encoder + 6 * (encoder + attention + norm) + pieces * d
+        assert answer["parameters"] == 6 * encoder + 6 * (encoder + attention + norm) + tokens * d
         assert answer["parameters"] == pytest.approx(published, rel=0.05)
         assert answer["weight_bytes"] == 4 * answer["parameters"]
         assert answer["training_bytes"] == 16 * answer["parameters"]
@@ -47,10 +48,10 @@ def test_the_plan_of_the_paper(regard: Run) -> None:
 def test_a_plan_as_text(regard: Run) -> None:
     said = regard("plan", "tiny", "--vocab-size", 100, "--recipe", "default")
     assert said.code == 0
-    assert "tiny (default recipe, 100 pieces)" in said.out
-    for part in ("parameters", "weights in fp32", "training, Adam", "cache while decoding", "FLOP"):
+    assert "tiny (transformer, recipe default, 100 tokens)" in said.out
+    for part in ("parameters", "weights in fp32", "training, Adam", "key-value cache", "FLOP"):
         assert part in said.out
-    assert "not claimed" in regard("plan", "transformer-base").out
+    assert "It was not run here" in regard("plan", "transformer-base").out
 
 
 def test_m166_the_plan_of_gpt3(regard: Run) -> None:
@@ -79,15 +80,15 @@ def test_plans_of_published_language_models(regard: Run, preset: str, parameters
 
 
 def test_the_plan_of_what_is_trained_here_is_the_model_that_is_built(regard: Run) -> None:
-    from regard.models.gpt import GPT
-    from regard.models.gpt_settings import PRESETS, GPTConfig
+    from regard.models.gpt.config import PRESETS, GPTConfig
+    from regard.models.gpt.model import GPT
 
     model = GPT(GPTConfig(vocab_size=101, **PRESETS["tiny"]))
-    said = regard("plan", "tiny", "--task", "generate", "--vocab-size", 101)
+    said = regard("plan", "tiny", "--model", "gpt", "--vocab-size", 101)
     assert f"{sum(param.numel() for param in model.parameters()):,}" in said.out
-    assert "tiny (language model, 101 tokens, context 128)" in said.out
-    assert "tiny (default recipe" in regard("plan", "tiny").out
-    wrong = regard("plan", "gpt2", "--task", "translate")
+    assert "tiny (gpt, 101 tokens, context of 128)" in said.out
+    assert "tiny (transformer" in regard("plan", "tiny").out
+    wrong = regard("plan", "gpt2", "--model", "transformer")
     assert wrong.code == 2
     assert "unknown preset 'gpt2'" in wrong.err
     near = regard("plan", "gpt4")
@@ -105,49 +106,73 @@ def test_m118_m120_the_values_are_counted(regard: Run) -> None:
 
 @pytest.mark.parametrize("arguments", [("--vocab-size", 0), ("--batch-tokens", 0)])
 def test_impossible_plans(regard: Run, arguments: tuple[str, int]) -> None:
-    for task in ("translate", "generate"):
-        said = regard("plan", "tiny", "--task", task, *arguments)
+    for model in ("transformer", "gpt"):
+        said = regard("plan", "tiny", "--model", model, *arguments)
         assert said.code == 2
         assert "must be at least 1" in said.err
 
 
-def test_the_doctor_says_what_was_chosen_and_why(regard: Run) -> None:
-    findings = {finding["what"]: finding for finding in json.loads(regard("doctor", "--json").out)}
-    assert {"python", "regard", "device", "threads", "compile", "pictures", "disk"} <= set(findings)
-    assert all(finding["value"] and finding["why"] for finding in findings.values())
-    said = regard("doctor")
-    for what, finding in findings.items():
-        assert any(line.startswith(what) and finding["value"] in line for line in said.out.splitlines()) or (
-            what == "disk"
-        )
+# --- Doctor -------------------------------------------------------------------------------------------------
 
 
-def test_threads_are_explained_in_one_way(regard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def findings(regard: Run) -> dict[str, dict[str, str]]:
+    return {finding["what"]: finding for finding in json.loads(regard("doctor", "--json").out)}
+
+
+def test_the_doctor_shows_choices_and_reasons(regard: Run) -> None:
+    found = findings(regard)
+    assert {"python", "regard", "device", "threads", "compile", "decoding", "pictures", "disk"} <= set(found)
+    assert all(finding["value"] and finding["why"] for finding in found.values())
+    lines = regard("doctor").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(found)
+
+
+def test_the_reason_for_the_number_of_threads(regard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert "(torch's choice; OMP_NUM_THREADS sets another number)" in regard("doctor").out
+    default = findings(regard)["threads"]["why"]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert "(as OMP_NUM_THREADS says)" in regard("doctor").out
-    assert str(choose_threads()).endswith("(as OMP_NUM_THREADS says)")
+    assert findings(regard)["threads"]["why"] == choose_threads().why != default
+
+
+def test_the_reason_for_the_decoder(regard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def decoding() -> tuple[str, str]:
+        found = findings(regard)["decoding"]
+        return found["value"], found["why"]
+
+    assert decoding()[0] == "compiled kernels"
+    monkeypatch.setattr("regard.generation.backend.kernel_error", lambda: "RuntimeError: no such instruction")
+    value, why = decoding()
+    assert (value, "RuntimeError: no such instruction" in why) == ("torch", True)
+    monkeypatch.setenv("REGARD_BACKEND", "torch")
+    value, why = decoding()
+    assert (value, "REGARD_BACKEND" in why) == ("torch", True)
+    monkeypatch.setattr("regard.training.environment.find_spec", lambda name: None)
+    value, why = decoding()
+    assert (value, "numba" in why) == ("torch", True)
+
+
+# --- Demo ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer sentences of the same world: a model of a few steps writes endless nonsense, which is slow to score."""
+def small_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer sentences of the same dataset: an untrained model generates endless text, which is slow to score."""
     monkeypatch.setattr(translation, "SPLIT_SIZES", dict(train=600, validation=5, test=5, compositional=5))
-    monkeypatch.setattr(world_scores, "pronoun_pairs", functools.partial(translation.pronoun_pairs, count=2))
-    monkeypatch.setattr(world_scores, "ALIGNED", 5)
-    monkeypatch.setattr(translate, "SCORED", 5)
+    monkeypatch.setattr(synthetic_scores, "pronoun_pairs", functools.partial(translation.pronoun_pairs, count=2))
+    monkeypatch.setattr(synthetic_scores, "ALIGNED", 5)
+    monkeypatch.setattr(objective, "NUM_SCORED", 5)
 
 
-@pytest.mark.usefixtures("small_world")
-def test_the_demo_goes_from_nothing_to_a_report(regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("small_dataset")
+def test_the_demo_trains_a_model_and_writes_a_report(
+    regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     said = regard("demo", "--minutes", 0.05)
     assert said.code == 0, said.err
     for row in ("BLEU, test", "BLEU, unseen combinations", "it → il/elle", "alignment error rate"):
         assert row in said.out
     assert "The animal did not cross the street because it was too wide." in said.out
-    assert "  looked at: " in said.out
     report = tmp_path / "runs" / "demo" / "report.html"
     assert said.out.endswith(f"report  {report.relative_to(tmp_path)}\n")
     html = report.read_text(encoding="utf-8")
@@ -158,50 +183,32 @@ def test_the_demo_goes_from_nothing_to_a_report(regard: Run, tmp_path: Path, mon
     again = regard("demo", "--minutes", 0.001, "--json")
     assert again.code == 0, "the demo replaces its own folder"
     found = json.loads(again.out)
+    assert {score["name"] for score in found["scores"]} >= {"BLEU, test"}
     assert len(found["translations"]) == 4
     words = " ".join(link["target"] for link in found["links"])
     assert words.split() == re.findall(r"\w+'?|[^\w\s]", found["translations"][2]["translation"])
 
 
-@pytest.mark.usefixtures("small_world")
+@pytest.mark.usefixtures("small_dataset")
 @pytest.mark.skipif(os.name == "nt", reason="this system sends no POSIX signals")
-def test_a_demo_that_was_stopped_says_how_to_begin_again(
+def test_an_interrupted_demo_prints_the_command_that_starts_it_again(
     regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(self: TranslateTask, indices: list[int]) -> object:
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupt(self: TranslateObjective, indices: list[int]) -> object:
+        signal.raise_signal(signal.SIGINT)
         return real(self, indices)
 
-    real = TranslateTask.loss
-    monkeypatch.setattr(TranslateTask, "loss", interrupt)
+    real = TranslateObjective.loss
+    monkeypatch.setattr(TranslateObjective, "loss", interrupt)
     out = tmp_path / "a demo"
     said = regard("demo", "--minutes", 1, "--out", out)
     assert said.code == 130
-    assert said.err.endswith(f"A demo begins anew: regard demo --out '{out}' --force\n")
+    assert shlex.split(said.err.splitlines()[-1]) == ["regard", "demo", "--out", str(out), "--force"]
 
 
-@pytest.mark.usefixtures("small_world")
-def test_the_demo_leaves_other_runs_alone(regard: Run, model: Path) -> None:
+@pytest.mark.usefixtures("small_dataset")
+def test_the_demo_does_not_replace_other_runs(regard: Run, model: Path) -> None:
     before = (model / "model.safetensors").read_bytes()
     said = regard("demo", "--minutes", 0.001, "--out", model)
-    assert said.code == 2
-    assert "--force" in said.err
+    assert (said.code, "--force" in said.err) == (2, True)
     assert (model / "model.safetensors").read_bytes() == before
-
-
-def test_doctor_says_who_writes(regard: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def writing() -> dict[str, str]:
-        (found,) = [row for row in json.loads(regard("doctor", "--json").out) if row["what"] == "writing"]
-        return dict(found)
-
-    assert writing()["value"] == "compiled kernels"
-    monkeypatch.setattr("regard.generation.backend.trouble", lambda: "RuntimeError: no such instruction")
-    assert writing() == {
-        "what": "writing",
-        "value": "torch",
-        "why": "the compiled kernels do not run here: RuntimeError: no such instruction",
-    }
-    monkeypatch.setenv("REGARD_BACKEND", "torch")
-    assert writing()["why"] == "as REGARD_BACKEND says"
-    monkeypatch.setattr("regard.training.choices.find_spec", lambda name: None)
-    assert "numba is not installed" in writing()["why"]

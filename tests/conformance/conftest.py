@@ -17,20 +17,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.generation.fast import FastGPTDecoder, FastSeq2SeqDecoder
-from regard.models.bert import Bert, BertForPretraining, BertForSequence, BertForSpans, BertForTokens
-from regard.models.bert_settings import BertConfig
-from regard.models.gpt import GPT
-from regard.models.gpt_settings import GPT2, LLAMA, GPTConfig
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import MODERN, TransformerConfig
+from regard.generation.compiled.decoder import CompiledGPTDecoder, CompiledSeq2SeqDecoder
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import (
+    Bert,
+    BertForPretraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from regard.models.gpt.config import GPT2, LLAMA, GPTConfig
+from regard.models.gpt.model import GPT
+from regard.models.transformer.config import MODERN, TransformerConfig
+from regard.models.transformer.model import Transformer
 from regard.nn import masks
 
 VOCABULARY = 53
 SOURCE_VOCABULARY = 31
 
 
-class Text(NamedTuple):
+class TokenIds(NamedTuple):
     """Ids that go in: what is read, and what is written so far."""
 
     source: list[int]
@@ -39,10 +45,10 @@ class Text(NamedTuple):
 
 # Lengths 1 to 13, none a multiple of another; ids fit both vocabularies.
 TEXTS = [
-    Text([3, 14, 15, 9, 26, 5, 30], [27, 18, 28, 18, 28]),
-    Text([2], [7, 1, 8, 2, 8, 1, 8, 28, 4, 5, 9, 0, 4]),
-    Text([16, 18, 0, 3, 3, 9, 8, 8, 7, 4, 9], [1]),
-    Text([5, 7, 7], [2, 15, 6]),
+    TokenIds([3, 14, 15, 9, 26, 5, 30], [27, 18, 28, 18, 28]),
+    TokenIds([2], [7, 1, 8, 2, 8, 1, 8, 28, 4, 5, 9, 0, 4]),
+    TokenIds([16, 18, 0, 3, 3, 9, 8, 8, 7, 4, 9], [1]),
+    TokenIds([5, 7, 7], [2, 15, 6]),
 ]
 
 
@@ -54,41 +60,33 @@ class Registered:
     config: Any
     build: Callable[[Any], nn.Module]  # from such a config
     # Outputs of each text alone, without its padding. All texts run in one batch, with `padding` more columns.
-    run: Callable[[Any, Sequence[Text], int], list[Tensor]]
-    # Outputs of one text whose target comes in pieces of these sizes; None for models that do not write.
-    run_cached: Callable[[Any, Text, Sequence[int]], Tensor] | None = None
+    run: Callable[[Any, Sequence[TokenIds], int], list[Tensor]]
+    # Outputs of one text whose target comes in tokens of these sizes; None for models that do not write.
+    run_cached: Callable[[Any, TokenIds, Sequence[int]], Tensor] | None = None
     # The same by the compiled decoder, token after token; None where there is none.
-    run_compiled: Callable[[Any, Text], Tensor] | None = None
+    run_compiled: Callable[[Any, TokenIds], Tensor] | None = None
 
 
-def run_transformer(model: Transformer, texts: Sequence[Text], padding: int) -> list[Tensor]:
+def run_transformer(model: Transformer, texts: Sequence[TokenIds], padding: int) -> list[Tensor]:
     source, source_lengths = batch([text.source for text in texts], padding)
     target, _ = batch([text.target for text in texts], padding)
-    config = model.config
-    logits = model(
-        source if config.has_encoder else None,
-        target if config.has_decoder else None,
-        masks.lengths(source_lengths),
-    )
-    real = [text.target if config.has_decoder else text.source for text in texts]
-    return [row[: len(ids)] for row, ids in zip(logits, real, strict=True)]
+    logits = model(source, target, masks.lengths(source_lengths))
+    return [row[: len(text.target)] for row, text in zip(logits, texts, strict=True)]
 
 
-def run_transformer_cached(model: Transformer, text: Text, sizes: Sequence[int]) -> Tensor:
-    memory, keep, caches = None, None, model.new_caches()
-    if model.config.has_encoder:
-        keep = masks.lengths(torch.tensor([len(text.source)]))
-        memory = model.encode(torch.tensor([text.source]), keep)
+def run_transformer_cached(model: Transformer, text: TokenIds, sizes: Sequence[int]) -> Tensor:
+    mask, caches = masks.lengths(torch.tensor([len(text.source)])), model.new_caches()
+    memory = model.encode(torch.tensor([text.source]), mask)
     parts = []
-    for piece in torch.tensor([text.target]).split(list(sizes), dim=1):
-        parts.append(model.logits(model.decode(piece, memory, keep, caches=caches))[0])
+    for chunk in torch.tensor([text.target]).split(list(sizes), dim=1):
+        parts.append(model.logits(model.decode(chunk, memory, mask, caches=caches))[0])
         memory = None  # the cache holds it from here on
     return torch.cat(parts)
 
 
-def run_transformer_compiled(model: Transformer, text: Text) -> Tensor:
+def run_transformer_compiled(model: Transformer, text: TokenIds) -> Tensor:
     first, *rest = text.target
-    decoder = FastSeq2SeqDecoder(model, start_id=first)
+    decoder = CompiledSeq2SeqDecoder(model, start_id=first)
     parts = [decoder.prefill(torch.tensor([text.source]), torch.tensor([len(text.source)]))]
     return torch.cat(parts + [decoder.step(torch.tensor([id_])) for id_ in rest])
 
@@ -105,12 +103,12 @@ def batch(rows: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
 def transformer(name: str, **settings: Any) -> Registered:
     small = dict(
         vocab_size=VOCABULARY,
-        encoder_layers=2,
-        decoder_layers=3,
-        width=22,
-        hidden=37,
-        heads=3,
-        head_width=6,
+        num_encoder_layers=2,
+        num_decoder_layers=3,
+        d_model=22,
+        d_ff=37,
+        num_heads=3,
+        head_dim=6,
         dropout=0.1,
     )
     config = TransformerConfig(**small | settings)
@@ -119,31 +117,31 @@ def transformer(name: str, **settings: Any) -> Registered:
         config=config,
         build=Transformer,
         run=run_transformer,
-        run_cached=run_transformer_cached if config.has_decoder else None,
-        run_compiled=run_transformer_compiled if config.architecture == "encoder-decoder" else None,
+        run_cached=run_transformer_cached,
+        run_compiled=run_transformer_compiled,
     )
 
 
-def run_gpt(model: GPT, texts: Sequence[Text], padding: int) -> list[Tensor]:
+def run_gpt(model: GPT, texts: Sequence[TokenIds], padding: int) -> list[Tensor]:
     ids, _ = batch([text.target for text in texts], padding)
     return [row[: len(text.target)] for row, text in zip(model(ids), texts, strict=True)]
 
 
-def run_gpt_cached(model: GPT, text: Text, sizes: Sequence[int]) -> Tensor:
+def run_gpt_cached(model: GPT, text: TokenIds, sizes: Sequence[int]) -> Tensor:
     caches = model.new_caches()
-    pieces = torch.tensor([text.target]).split(list(sizes), dim=1)
-    return torch.cat([model.logits(model.decode(piece, caches=caches))[0] for piece in pieces])
+    chunks = torch.tensor([text.target]).split(list(sizes), dim=1)
+    return torch.cat([model.logits(model.decode(chunk, caches=caches))[0] for chunk in chunks])
 
 
-def run_gpt_compiled(model: GPT, text: Text) -> Tensor:
+def run_gpt_compiled(model: GPT, text: TokenIds) -> Tensor:
     first, *rest = text.target
-    decoder = FastGPTDecoder(model)
+    decoder = CompiledGPTDecoder(model)
     parts = [decoder.prefill(torch.tensor([[first]]), torch.tensor([1]))]
     return torch.cat(parts + [decoder.step(torch.tensor([id_])) for id_ in rest])
 
 
 def gpt(name: str, **settings: Any) -> Registered:
-    small = dict(vocab_size=VOCABULARY, layers=3, width=22, hidden=37, heads=4, head_width=6, context=29)
+    small = dict(vocab_size=VOCABULARY, num_layers=3, d_model=22, d_ff=37, num_heads=4, head_dim=6, context_length=29)
     config = GPTConfig(**small | settings)
     return Registered(
         name=name,
@@ -180,39 +178,42 @@ def bert(
 ) -> Registered:
     """A text's source and target are read side by side, as two segments."""
 
-    def run(model: nn.Module, texts: Sequence[Text], padding: int) -> list[Tensor]:
+    def run(model: nn.Module, texts: Sequence[TokenIds], padding: int) -> list[Tensor]:
         ids, lengths = batch([text.source + text.target for text in texts], padding)
         segments = (torch.arange(ids.shape[1]) >= torch.tensor([len(text.source) for text in texts])[:, None]).long()
         found = out(model, ids, lengths, segments)
         whole = found.dim() == 2  # one answer a text
         return [row if whole else row[:length] for row, length in zip(found, lengths.tolist(), strict=True)]
 
-    small = dict(vocab_size=VOCABULARY, layers=3, width=22, hidden=37, heads=4, head_width=6, context=29)
+    small = dict(vocab_size=VOCABULARY, num_layers=3, d_model=22, d_ff=37, num_heads=4, head_dim=6, context_length=29)
     return Registered(name=name, config=BertConfig(**small | settings), build=build, run=run)
 
 
 REGISTERED = [
     bert("bert", Bert, of_encoder),
     bert("bert-no-pooler", Bert, of_encoder, pooler=False),
-    bert("bert-pruned", Bert, of_encoder, heads_at={"encoder.1.self": 1}),
+    bert("bert-pruned", Bert, of_encoder, num_heads_by_layer={"encoder.1.self": 1}),
     bert("bert-pretraining", BertForPretraining, of_pretraining),
-    bert("bert-words", lambda config: BertForPretraining(config, follows=False), of_pretraining, pooler=False),
-    bert("bert-follows", lambda config: BertForPretraining(config, words=False), of_pretraining),
-    bert("bert-sequence", lambda config: BertForSequence(config, 3)),
-    bert("bert-tokens", lambda config: BertForTokens(config, 5), pooler=False),
-    bert("bert-spans", BertForSpans, pooler=False),
+    bert("bert-words", lambda config: BertForPretraining(config, nsp=False), of_pretraining, pooler=False),
+    bert("bert-follows", lambda config: BertForPretraining(config, mlm=False), of_pretraining),
+    bert("bert-sequence", lambda config: BertForSequenceClassification(config, 3)),
+    bert("bert-tokens", lambda config: BertForTokenClassification(config, 5), pooler=False),
+    bert("bert-spans", BertForQuestionAnswering, pooler=False),
     gpt("gpt"),
     gpt(
-        "gpt-2", **{name: value for name, value in GPT2.items() if name not in ("vocab_size", "context", "head_width")}
+        "gpt-2",
+        **{name: value for name, value in GPT2.items() if name not in ("vocab_size", "context_length", "head_dim")},
     ),
-    gpt("gpt-llama", **LLAMA, key_value_heads=2),
-    gpt("gpt-qwen", **LLAMA | {"normalise_queries_and_keys": True}, key_value_heads=1),
-    gpt("gpt-capped", logit_cap=5.0, tie_embeddings=True),
-    gpt("gpt-pruned", heads_at={"decoder.1.self": 1}),
+    gpt("gpt-llama", **LLAMA, num_kv_heads=2),
+    gpt("gpt-qwen", **LLAMA | {"qk_norm": True}, num_kv_heads=1),
+    gpt("gpt-capped", logit_softcap=5.0, tie_embeddings=True),
+    gpt("gpt-pruned", num_heads_by_layer={"decoder.1.self": 1}),
     gpt("gpt-no-positions", positions="none", norm="layer"),
     transformer("transformer-modern", **MODERN),
     transformer("transformer-paper"),
-    transformer("transformer-pruned", heads_at={"encoder.1.self": 1, "decoder.0.self": 2, "decoder.2.cross": 5}),
+    transformer(
+        "transformer-pruned", num_heads_by_layer={"encoder.1.self": 1, "decoder.0.self": 2, "decoder.2.cross": 5}
+    ),
     transformer("transformer-separate-vocabularies", source_vocab_size=SOURCE_VOCABULARY),
     transformer("transformer-untied", tie_embeddings=False, output_bias=True),
     transformer("transformer-marian", position_layout="halves", activation="silu", output_bias=True),
@@ -220,13 +221,9 @@ REGISTERED = [
     transformer("transformer-rotary-positions", positions="rotary"),
     transformer("transformer-no-positions", positions="none"),
     transformer("transformer-rms-norm", norm="rms", norm_placement="pre", final_norm=True),
-    transformer("transformer-normalised-queries", **MODERN, normalise_queries_and_keys=True),
+    transformer("transformer-normalized-queries", **MODERN, qk_norm=True),
     transformer("transformer-swiglu", activation="swiglu"),
     transformer("transformer-gelu", activation="gelu", norm_placement="pre"),
-    transformer("encoder-only", architecture="encoder-only"),
-    transformer("encoder-only-modern", architecture="encoder-only", **MODERN),
-    transformer("decoder-only", architecture="decoder-only"),
-    transformer("decoder-only-modern", architecture="decoder-only", **MODERN, normalise_queries_and_keys=True),
 ]
 
 
@@ -237,7 +234,7 @@ class Case(NamedTuple):
     model: nn.Module
     tolerance: float  # in units of the largest absolute value
 
-    def run(self, texts: Sequence[Text], padding: int = 0) -> list[Tensor]:
+    def run(self, texts: Sequence[TokenIds], padding: int = 0) -> list[Tensor]:
         return self.registered.run(self.model, texts, padding)
 
     def assert_near(self, found: Tensor, expected: Tensor) -> None:
@@ -264,7 +261,7 @@ def build(registered: Registered) -> nn.Module:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`case` goes over models and types of number, `writer` over the models that have a cache."""
-    for fixture, entries in (("case", REGISTERED), ("writer", [r for r in REGISTERED if r.run_cached])):
+    for fixture, entries in (("case", REGISTERED), ("text_generator", [r for r in REGISTERED if r.run_cached])):
         if fixture in metafunc.fixturenames:
             pairs = [(entry, dtype) for entry in entries for dtype in (torch.float32, torch.float64)]
             ids = [f"{entry.name}-{'fp32' if dtype is torch.float32 else 'fp64'}" for entry, dtype in pairs]
@@ -277,9 +274,9 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(registered, build(registered).to(dtype), 1e-5 if dtype is torch.float32 else 1e-10)
 
 
-writer = case
+text_generator = case
 
 
 @pytest.fixture
-def texts() -> list[Text]:
+def texts() -> list[TokenIds]:
     return list(TEXTS)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from regard.checkpoint.folder import load_into, own_tensors, read_model, write_model
-from regard.config import from_dict, to_dict
-from regard.nn.taps import AttentionTap, addresses_of, capture
+from regard.checkpoint.folder import read_model, write_model
+from regard.nn.hooks import AttentionHook, addresses_of, capture
+from regard.nn.state_dict import load_into, unique_tensors
+from regard.utils.config import from_dict, to_dict
 
 pytestmark = pytest.mark.usefixtures("_without_gradients")
 
@@ -26,8 +27,8 @@ def test_captured_equals_uncaptured_bit_for_bit(case: Any, texts: Any) -> None:
     with capture(case.model) as trace:
         seen = case.run(texts)
     assert all(torch.equal(a, b) for a, b in zip(plain, seen, strict=True))
-    everywhere = {at for tap, at in addresses_of(case.model).items() if isinstance(tap, AttentionTap)}
-    assert set(trace.recipes) == everywhere, "every attention is seen"
+    everywhere = {at for hook, at in addresses_of(case.model).items() if isinstance(hook, AttentionHook)}
+    assert set(trace.captured) == everywhere, "every attention is seen"
     for address in everywhere:
         rows = trace[address].weights().sum(dim=-1)
         torch.testing.assert_close(rows, torch.ones_like(rows), atol=1e-5, rtol=0)
@@ -53,37 +54,37 @@ def test_padded_equals_unpadded(case: Any, texts: Any, padding: int) -> None:
         case.assert_near(padded, unpadded)
 
 
-def test_cached_equals_uncached(writer: Any, texts: Any) -> None:
+def test_cached_equals_uncached(text_generator: Any, texts: Any) -> None:
     for text in texts:
-        (whole,) = writer.run([text])
+        (whole,) = text_generator.run([text])
         count = len(text.target)
         for sizes in ([1] * count, [count], [count - count // 2, count // 2], [1, count - 1]):
-            pieces = [size for size in sizes if size]
-            writer.assert_near(writer.registered.run_cached(writer.model, text, pieces), whole)
+            chunks = [size for size in sizes if size]
+            text_generator.assert_near(text_generator.registered.run_cached(text_generator.model, text, chunks), whole)
 
 
-def test_compiled_equals_torch(writer: Any, texts: Any) -> None:
-    if writer.registered.run_compiled is None or writer.model.output_weight.dtype != torch.float32:
+def test_compiled_equals_torch(text_generator: Any, texts: Any) -> None:
+    if text_generator.registered.run_compiled is None or text_generator.model.output_weight.dtype != torch.float32:
         pytest.skip("the kernels serve encoder-decoders and GPTs in fp32")
     for text in texts:
-        (whole,) = writer.run([text])
-        writer.assert_near(writer.registered.run_compiled(writer.model, text), whole)
+        (whole,) = text_generator.run([text])
+        text_generator.assert_near(text_generator.registered.run_compiled(text_generator.model, text), whole)
 
 
-def test_what_comes_later_changes_nothing_before_it(writer: Any, texts: Any) -> None:
+def test_what_comes_later_changes_nothing_before_it(text_generator: Any, texts: Any) -> None:
     for text in texts:
-        (before,) = writer.run([text])
+        (before,) = text_generator.run([text])
         for t in range(len(text.target) - 1):
             other = list(text.target)
             other[t + 1] = (other[t + 1] + 1) % 29
-            (after,) = writer.run([text._replace(target=other)])
+            (after,) = text_generator.run([text._replace(target=other)])
             assert torch.equal(before[: t + 1], after[: t + 1])
             assert not torch.equal(before[t + 1], after[t + 1])
 
 
 def test_saved_equals_loaded_bit_for_bit(case: Any, texts: Any, tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    write_model(folder, config=to_dict(case.model.config), tensors=own_tensors(case.model), texts={})
+    write_model(folder, config=to_dict(case.model.config), tensors=unique_tensors(case.model), texts={})
     read = read_model(folder)
     config = from_dict(type(case.model.config), read.config)
     assert config == case.model.config

@@ -1,4 +1,4 @@
-"""Documents and sentences of plain text, and ids that are mapped from files."""
+"""Documents and sentences of plain text, and the cache of their ids."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from regard.data import corpus as corpus_module
 from regard.data.corpus import Corpus
 from regard.data.documents import Documents, documents_of, read_documents, split_sentences
-from regard.errors import DataError, UsageError
-from regard.text.tokenizer import BERT_SYMBOLS, Tokenizer
-from regard.text.training import train_tokenizer
+from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import DataError, UsageError
 
 TEXT = "One cat sat here. Two dogs ran.\nThree birds sang.\n\nFour fish swam. Five.\n"
 
@@ -25,7 +25,7 @@ TEXT = "One cat sat here. Two dogs ran.\nThree birds sang.\n\nFour fish swam. Fi
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     words = "One two Two Three Four Five Six cat sat here dogs ran birds sang fish swam Title Part text . , !"
-    return train_tokenizer([words] * 3, kind="wordpiece", vocab_size=300, symbols=BERT_SYMBOLS)
+    return train_tokenizer([words] * 3, kind="wordpiece", vocab_size=300, special_tokens=BERT_SPECIAL_TOKENS)
 
 
 def said(found: Documents, tokenizer: Tokenizer) -> list[list[str]]:
@@ -110,46 +110,49 @@ def test_the_end_is_held_out(shape: list[list[int]], share: float) -> None:
     documents = np.concatenate([[0], np.cumsum([len(document) for document in shape])])
     whole = Documents(np.arange(sentences[-1]), sentences, documents, words=sum(lengths))
     if len(lengths) < 2:
-        with pytest.raises(DataError, match="the text has 1 sentence, too few"):
-            whole.split(share=share, most=1000)
+        with pytest.raises(DataError):
+            whole.split(fraction=share, max_tokens=1000)
         return
-    train, held = whole.split(share=share, most=1000)
-    assert np.concatenate([train.ids, held.ids]).tolist() == whole.ids.tolist()
-    assert [*np.diff(train.sentences), *np.diff(held.sentences)] == lengths
-    assert len(train) + len(held) - len(whole) in (0, 1)  # one document may have become two
-    for part in (train, held):
+    train, validation = whole.split(fraction=share, max_tokens=1000)
+    assert np.concatenate([train.ids, validation.ids]).tolist() == whole.ids.tolist()
+    assert [*np.diff(train.sentences), *np.diff(validation.sentences)] == lengths
+    assert len(train) + len(validation) - len(whole) in (0, 1)  # one document may have become two
+    for part in (train, validation):
         assert part.documents[0] == part.sentences[0] == 0
         assert part.documents[-1] == part.num_sentences > 0
         assert part.sentences[-1] == len(part.ids)
 
 
-def test_a_share_that_is_none(tokenizer: Tokenizer) -> None:
-    with pytest.raises(UsageError, match="validation_share must lie between 0 and 1"):
-        documents_of(["One. Two."], tokenizer, longest=9).split(share=1.5, most=10)
+def test_a_wrong_fraction(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError) as caught:
+        documents_of(["One. Two."], tokenizer, longest=9).split(fraction=1.5, max_tokens=10)
+    assert (caught.value.argument, caught.value.value) == ("val_fraction", 1.5)
 
 
-def test_a_large_corpus_is_kept_in_files(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_corpus_is_cached(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_text(TEXT * 40, encoding="utf-8")
     corpus = Corpus.find([path])
     small = read_documents(corpus, tokenizer, longest=5)
-    monkeypatch.setattr(corpus_module, "IN_MEMORY", 100)
-    monkeypatch.setattr(corpus_module, "STRETCH", 70)  # documents go on over stretches
+    monkeypatch.setattr(corpus_module, "MAX_IN_MEMORY", 100)
+    monkeypatch.setattr(corpus_module, "CHUNK_BYTES", 70)  # documents span chunks
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "kept"))
     large = read_documents(corpus, tokenizer, longest=5)
     assert all(isinstance(array, np.memmap) for array in (large.ids, large.sentences, large.documents))
     for name in ("ids", "sentences", "documents"):
         assert getattr(large, name).tolist() == getattr(small, name).tolist()
     assert large.words == small.words
-    monkeypatch.setattr("regard.data.documents._encoded", None)  # what is kept is not computed again
+    monkeypatch.setattr("regard.data.documents._encoded", None)  # cached ids are not computed again
     assert read_documents(corpus, tokenizer, longest=5).words == small.words
-    assert not list((tmp_path / "kept").rglob("*.tmp"))
+    names = {path.stem for path in (tmp_path / "kept").rglob("*.*")}
+    assert names == {"ids", "sentences", "documents", "words"}
 
 
 def test_text_without_words(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    with pytest.raises(DataError, match="is empty"):
+    with pytest.raises(DataError):
         read(tmp_path, tokenizer, " \n\n")
-    with pytest.raises(DataError, match="there are no sentences in the text"):
+    with pytest.raises(DataError):
         documents_of([" ", ""], tokenizer, longest=9)
-    with pytest.raises(UsageError, match="room for at least 1 piece"):
+    with pytest.raises(UsageError) as caught:
         documents_of(["One."], tokenizer, longest=0)
+    assert caught.value.value == 0

@@ -1,4 +1,4 @@
-"""Labelled texts and pairs: layouts that are recognised, every kind of bad row, and labels of several files."""
+"""Labelled texts and pairs: layouts that are recognized, every kind of bad row, and labels of several files."""
 
 from __future__ import annotations
 
@@ -16,17 +16,13 @@ from hypothesis import strategies as st
 from regard.data.labelled import (
     Labelled,
     LabelledPair,
-    PairColumns,
-    TextColumns,
-    names_pairs,
     read_labelled,
     read_labelled_pairs,
     refuse_unseen,
-    require_one_label,
     require_two_labels,
 )
-from regard.errors import DataError, MissingColumnError, UsageError
 from regard.metrics.labels import label_names
+from regard.utils.errors import DataError, MissingColumnError, UsageError
 
 ROWS = [("A fine film .", "good"), ("Dull and long .", "bad"), ("Never again .", "bad"), ("What a day !", "good")]
 EXAMPLES = [Labelled(text, (label,)) for text, label in ROWS]
@@ -53,7 +49,7 @@ def _write(path: Path, *lines: str, ends: str = "\n") -> Path:
         ("a.jsonl", [json.dumps({"id": 1, "text": text, "label": label}) for text, label in ROWS]),
     ],
 )
-def test_layouts_that_are_recognised(name: str, lines: list[str], tmp_path: Path) -> None:
+def test_layouts_that_are_recognized(name: str, lines: list[str], tmp_path: Path) -> None:
     reading = read_labelled(_write(tmp_path / name, *lines))
     assert reading.examples == EXAMPLES
     header = name.endswith("jsonl") or "abel" in lines[0]
@@ -64,21 +60,17 @@ def test_layouts_that_are_recognised(name: str, lines: list[str], tmp_path: Path
 
 def test_the_guess_is_said(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", *(f"{label}\t{text}" for text, label in ROWS))
-    assert read_labelled(path).remarks == [
-        "columns: text: 2, label: 1 of 2 in a.tsv (it has no header; choose others with --text-column and "
-        "--label-column)"
-    ]
+    [remark] = read_labelled(path).remarks
+    assert "text 2, label 1 in a.tsv" in remark
+    assert "--label-column" in remark
 
 
 @pytest.mark.parametrize("columns", [("words", "mood"), ("WORDS", "Mood"), ("2", "3"), ("words", "3")])
 def test_columns_that_are_given(columns: tuple[str, str], tmp_path: Path) -> None:
     rows = (f"{number}\t{text}\t{label}" for number, (text, label) in enumerate(ROWS))
-    asked = TextColumns(text=columns[0], label=columns[1])
-    if columns == ("2", "3"):
-        assert read_labelled(_write(tmp_path / "a.tsv", *rows), columns=asked).examples == EXAMPLES
-    else:
-        path = _write(tmp_path / "a.tsv", "id\twords\tmood", *rows)
-        assert read_labelled(path, columns=asked).examples == EXAMPLES
+    header = [] if columns == ("2", "3") else ["id\twords\tmood"]
+    path = _write(tmp_path / "a.tsv", *header, *rows)
+    assert read_labelled(path, text_column=columns[0], label_column=columns[1]).examples == EXAMPLES
 
 
 def test_the_mark_at_the_beginning_and_line_ends_of_windows(tmp_path: Path) -> None:
@@ -102,13 +94,14 @@ def test_quotes_commas_and_line_breaks_inside_cells(tmp_path: Path) -> None:
 
 def test_several_labels(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", "text\tlabels", "x\tsad, long", "y\t", "z\tlong,long")
-    reading = read_labelled(path, separator=",")
+    reading = read_labelled(path, label_separator=",")
     assert [example.labels for example in reading.examples] == [("sad", "long"), (), ("long",)]
     records = [{"text": "x", "labels": ["sad", "long"]}, {"text": "y", "labels": []}, {"text": "z", "labels": [3]}]
     reading = read_labelled(_write(tmp_path / "a.jsonl", *map(json.dumps, records)))
     assert [example.labels for example in reading.examples] == [("sad", "long"), (), ("3",)]
-    with pytest.raises(UsageError, match="separator of labels is empty"):
-        read_labelled(path, separator="")
+    with pytest.raises(UsageError) as caught:
+        read_labelled(path, label_separator="")
+    assert caught.value.argument == "label_separator"
 
 
 def test_a_text_of_a_hundred_thousand_words(tmp_path: Path) -> None:
@@ -116,35 +109,37 @@ def test_a_text_of_a_hundred_thousand_words(tmp_path: Path) -> None:
     for name, line in (("a.csv", f'"{text}",x'), ("a.tsv", f"{text}\tx")):
         path = _write(tmp_path / name, "text,label" if name == "a.csv" else "text\tlabel", line)
         assert read_labelled(path).examples == [Labelled(text.strip(), ("x",))]
-    with pytest.raises(DataError, match=r"a\.tsv:2: the text has 500,000 characters; the limit is 1,000"):
+    with pytest.raises(DataError) as caught:
         read_labelled(path, max_characters=1_000)
+    assert (caught.value.path, caught.value.line) == (path, 2)
 
 
 # Bad rows -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("line", "hint"),
     [
-        ("\tgood", "the text is empty"),
-        ("a text\t", "the label is empty"),
+        ("\tgood", "text is empty"),
+        ("a text\t", "label is empty"),
         ("", "empty line"),
-        ("alone", "1 column, 2 needed"),
-        ("a\tgood\tmore", "3 columns where the header has 2; is there a tab inside a sentence?"),
-        ("a\0b\tgood", "NUL byte"),
-        ("a\t" + "x" * 101, "are the columns mixed up?"),
+        ("alone", "1 column"),
+        ("a\tgood\tmore", "3 columns"),
+        ("a\0b\tgood", "NUL"),
+        ("a\t" + "x" * 101, "101 characters"),
     ],
 )
-def test_bad_rows_of_tables(line: str, reason: str, tmp_path: Path) -> None:
+def test_bad_rows_of_tables(line: str, hint: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", "text\tlabel", "fine\tgood", line, "also fine\tbad")
     with pytest.raises(DataError) as caught:
         read_labelled(path)
-    assert f"1 of 3 rows cannot be used:\n  {path}:3: " in str(caught.value)
-    assert reason in str(caught.value)
+    [row] = caught.value.value
+    assert (row.file, row.line) == (str(path), 3)
+    assert hint in row.reason
     assert "--skip-bad-rows" in str(caught.value)
     reading = read_labelled(path, skip_bad_rows=True)
     assert [example.text for example in reading.examples] == ["fine", "also fine"]
-    assert [(row.line, reason in row.reason) for row in reading.bad] == [(3, True)]
+    assert reading.bad == [row]
     assert reading.lines == [2, 4]
 
 
@@ -152,53 +147,67 @@ def test_bad_rows_of_tables(line: str, reason: str, tmp_path: Path) -> None:
 def test_a_blank_line_above_the_header(name: str, mark: str, tmp_path: Path) -> None:
     rows = [mark.join((text.replace(",", ""), label)) for text, label in ROWS]
     path = _write(tmp_path / name, "", f"text{mark}label", *rows)
-    with pytest.raises(DataError, match=rf"1 of 5 rows cannot be used:\n.*{name}:1: empty line"):
-        read_labelled(path)
-    reading = read_labelled(path, skip_bad_rows=True)
+    reading = read_labelled(path)
     assert reading.examples == EXAMPLES
     assert reading.lines == [3, 4, 5, 6]
     first, second = "a b c", "d e"
     path = _write(tmp_path / name, "", mark.join(("premise", "hypothesis", "label")), mark.join((first, second, "x")))
-    assert read_labelled_pairs(path, skip_bad_rows=True).examples == [LabelledPair(first, second, "x")]
+    assert read_labelled_pairs(path).examples == [LabelledPair(first, second, "x")]
 
 
 def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", "text\tlabel", *["\tx"] * 7, "a\ty")
-    with pytest.raises(DataError, match=r"7 of 8 rows cannot be used(.|\n)*a\.tsv:6: (.|\n)*… and 2 more"):
+    with pytest.raises(DataError) as caught:
         read_labelled(path)
-    with pytest.raises(DataError, match=r"no labelled texts found; the only row is bad"):
+    assert [row.line for row in caught.value.value] == [*range(2, 9)]
+    assert str(caught.value).count(f"{path}:") == 5
+    with pytest.raises(DataError) as caught:
         read_labelled(_write(tmp_path / "b.tsv", "text\tlabel", "\tx"), skip_bad_rows=True)
+    assert caught.value.line == 2
 
 
 def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(b"text\tlabel\nfine\tx\ncaf\xe9\ty\n")
-    with pytest.raises(DataError, match=r"a\.tsv:3: not valid UTF-8 \(byte 0xE9"):
+    with pytest.raises(DataError) as caught:
         read_labelled(path)
+    assert (caught.value.path, caught.value.line) == (path, 3)
 
 
 @pytest.mark.parametrize(
-    ("record", "reason"),
+    ("record", "hint"),
     [
-        ("{", "not valid JSON"),
-        ("[1]", "not a JSON object but a list"),
-        ('{"text": "a"}', "no key 'label'; its keys are: text"),
-        ('{"text": 3, "label": "x"}', "'text' is a number, not a text"),
-        ('{"text": "a", "label": null}', "the label is null"),
-        ('{"text": "a", "label": {}}', "the label is an object"),
-        ('{"text": "a", "label": ""}', "the label is empty"),
-        ('{"text": "\\ud83d", "label": "x"}', "half of a character"),
-        ('{"text": "a", "label": "\\ud83d"}', "'label' holds half of a character"),
-        ('{"text": "a", "label": ["x", "\\ud83d"]}', "'label' holds half of a character"),
+        ("{", "JSON"),
+        ("[1]", "JSON"),
+        ('{"text": "a"}', "no key 'label'"),
+        ('{"text": 3, "label": "x"}', "'text' is a number"),
+        ('{"text": "a", "label": null}', "null"),
+        ('{"text": "a", "label": {}}', "object"),
+        ('{"text": "a", "label": ""}', "empty"),
+        ('{"text": "\\ud83d", "label": "x"}', "surrogate"),
+        ('{"text": "a", "label": "\\ud83d"}', "surrogate"),
+        ('{"text": "a", "label": ["x", "\\ud83d"]}', "surrogate"),
     ],
 )
-def test_bad_rows_of_json(record: str, reason: str, tmp_path: Path) -> None:
+def test_bad_rows_of_json(record: str, hint: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "a.jsonl", '{"text": "a", "label": true}', record, '{"text": "b", "label": 2}')
     reading = read_labelled(path, skip_bad_rows=True)
     assert [example.labels for example in reading.examples] == [("true",), ("2",)]
     [row] = reading.bad
     assert row.line == 2
-    assert reason in row.reason
+    assert hint in row.reason
+
+
+def test_records_with_other_keys_than_the_first(tmp_path: Path) -> None:
+    records = ({"id": 1}, {"text": "a", "label": "x"}, {"Text": "b", "LABEL": "y"}, {"review": "c", "class": "z"})
+    reading = read_labelled(_write(tmp_path / "a.jsonl", *map(json.dumps, records)), skip_bad_rows=True)
+    assert [(example.text, *example.labels) for example in reading.examples] == [("a", "x"), ("b", "y"), ("c", "z")]
+    assert [row.line for row in reading.bad] == [1]
+    records = ({"a": "fine", "b": "x"}, {"b": "y", "a": "bad"})
+    by_number = read_labelled(
+        _write(tmp_path / "b.jsonl", *map(json.dumps, records)), text_column="1", label_column="2"
+    )
+    assert [example.text for example in by_number.examples] == ["fine", "bad"], "a number means the same key everywhere"
 
 
 # Whole files ----------------------------------------------------------------------------------------------
@@ -210,15 +219,18 @@ def test_a_missing_label_column_lists_those_there_are(name: str, tmp_path: Path)
     lines = [mark.join(row) for row in (("text", "stars", "id"), ("x", "5", "1"), ("y", "1", "2"))]
     if name == "a.jsonl":
         lines = [json.dumps({"text": "x", "stars": 5, "id": 1})]
-    with pytest.raises(DataError, match=r"no column 'mood'; its columns are: text, stars, id"):
-        read_labelled(_write(tmp_path / name, *lines), columns=TextColumns(label="mood"))
-    assert read_labelled(tmp_path / name, columns=TextColumns(label="stars")).examples[0] == Labelled("x", ("5",))
+    with pytest.raises(MissingColumnError) as caught:
+        read_labelled(_write(tmp_path / name, *lines), label_column="mood")
+    error = caught.value
+    assert (error.argument, error.value, error.allowed) == ("label_column", "mood", ("text", "stars", "id"))
+    assert read_labelled(tmp_path / name, label_column="stars").examples[0] == Labelled("x", ("5",))
 
 
 def test_json_whose_keys_are_not_known(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.jsonl", '{"text": "a", "stars": 3}')
-    with pytest.raises(DataError, match=r"no label among its keys: text, stars\. Name them with --text-column"):
+    with pytest.raises(DataError) as caught:
         read_labelled(path)
+    assert (caught.value.argument, caught.value.value) == ("label_column", ["text", "stars"])
 
 
 def test_numbers_of_columns_that_are_not_there(tmp_path: Path) -> None:
@@ -228,37 +240,42 @@ def test_numbers_of_columns_that_are_not_there(tmp_path: Path) -> None:
         ("b.tsv", ["a b\tx", "c d\ty"]),
     ):
         path = _write(tmp_path / name, *lines)
-        for columns in (TextColumns(text="9", label="2"), TextColumns(text="1", label="0")):
-            with pytest.raises(UsageError, match=r"has no column [90]: its columns are 1 to 2"):
-                read_labelled(path, columns=columns)
+        for text, label in (("9", "2"), ("1", "0")):
+            with pytest.raises(UsageError) as caught:
+                read_labelled(path, text_column=text, label_column=label)
+            assert caught.value.value in ("9", "0")
     years = _write(tmp_path / "c.jsonl", '{"text": "a", "2024": "x"}')
-    assert read_labelled(years, columns=TextColumns(label="2024")).examples == [Labelled("a", ("x",))]
+    assert read_labelled(years, label_column="2024").examples == [Labelled("a", ("x",))]
 
 
 def test_rows_in_another_encoding_are_not_advised_away(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("text,label\ntrès bien,oui\nmal,non\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"save it again as UTF-8 \(in Excel: CSV UTF-8\)"):
+    with pytest.raises(DataError) as caught:
         read_labelled(tmp_path / "a.csv")
+    assert "CSV UTF-8" in str(caught.value)
 
 
 def test_decimal_commas_are_named(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "first;second;similarity", "a;b;4,5", "c;d;2,0")
-    with pytest.raises(DataError, match=r"'4,5' is no number: write its decimals with a point"):
-        read_labelled_pairs(path, numbers=True)
+    with pytest.raises(DataError) as caught:
+        read_labelled_pairs(path, regression=True)
+    assert [row.line for row in caught.value.value] == [2, 3]
 
 
 def test_a_header_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("texte,étiquette\nbien,oui\nmal,non\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"a\.csv:1: not valid UTF-8.*This row should name the columns"):
-        read_labelled(path, columns=TextColumns(text="texte", label="étiquette"))
+    with pytest.raises(DataError) as caught:
+        read_labelled(path, text_column="texte", label_column="étiquette")
+    assert (caught.value.path, caught.value.line) == (path, 1)
 
 
 def test_headers_of_the_same_name(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "label,text,label", "1,x,good", "2,y,bad")
-    with pytest.raises(DataError, match=r"2 columns are called 'label' \(numbers 1, 3\).*by number"):
+    with pytest.raises(DataError) as caught:
         read_labelled(path)
-    chosen = read_labelled(path, columns=TextColumns(label="3"))
+    assert (caught.value.argument, caught.value.value) == ("label_column", "label")
+    chosen = read_labelled(path, label_column="3")
     assert chosen.examples == [Labelled("x", ("good",)), Labelled("y", ("bad",))]
     # Two of a name do no harm where neither is wanted.
     path = _write(tmp_path / "b.csv", "id,id,text,label", "1,1,x,good", "2,2,y,bad")
@@ -268,9 +285,11 @@ def test_headers_of_the_same_name(tmp_path: Path) -> None:
 def test_a_header_of_unknown_names_is_not_taken_for_an_example(tmp_path: Path) -> None:
     rows = [f"{text},{label}" for text, label in ROWS]
     path = _write(tmp_path / "a.csv", "Opinion,Stars", *rows)
-    with pytest.raises(DataError, match=r"looks like a header with the columns Opinion, Stars"):
-        read_labelled(path)
-    assert read_labelled(path, columns=TextColumns(text="Opinion", label="stars")).examples == EXAMPLES
+    for text, label in ((None, None), ("1", "2")):
+        with pytest.raises(DataError) as caught:
+            read_labelled(path, text_column=text, label_column=label)
+        assert (caught.value.line, caught.value.value) == (1, ["Opinion", "Stars"])
+    assert read_labelled(path, text_column="Opinion", label_column="stars").examples == EXAMPLES
 
 
 @pytest.mark.parametrize(
@@ -289,41 +308,49 @@ def test_semicolons_separate_cells_where_commas_do_not(lines: tuple[str, ...], f
 
 def test_columns_that_were_chosen_are_told(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "id,review,label", "1,Fine,good", "2,Bad,bad")
-    assert read_labelled(path).remarks == [
-        "columns: text: review, label: label in a.csv (choose others with --text-column and --label-column)"
-    ]
+    [remark] = read_labelled(path).remarks
+    assert "text 'review', label 'label' in a.csv" in remark
     assert read_labelled(_write(tmp_path / "b.csv", "text,label", "Fine,good")).remarks == []
     records = _write(tmp_path / "c.jsonl", '{"review": "Fine", "comment": "so", "label": "good"}')
-    assert "columns: text: review, label: label in c.jsonl" in read_labelled(records).remarks[0]
-    assert read_labelled(path, columns=TextColumns(text="review", label="label")).remarks == []
-    with pytest.raises(MissingColumnError, match=r"no column 'lable'; its columns are: .*Did you mean 'label'\?"):
-        read_labelled(path, columns=TextColumns(label="lable"))
+    assert "text 'review', label 'label' in c.jsonl" in read_labelled(records).remarks[0]
+    assert read_labelled(path, text_column="review", label_column="label").remarks == []
+    with pytest.raises(MissingColumnError) as caught:
+        read_labelled(path, label_column="lable")
+    assert caught.value.hint == "label"
 
 
 def test_headers_that_do_not_say_enough(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "text,mood", "x,good")
-    with pytest.raises(DataError, match=r"of its columns \(text, mood\) no text and label can be told"):
-        read_labelled(path, columns=TextColumns(text="text"))
+    with pytest.raises(DataError) as caught:
+        read_labelled(path, text_column="text")
+    assert caught.value.argument == "label_column"
     path = _write(tmp_path / "b.csv", "a;b", "c;d;e")
-    with pytest.raises(DataError, match=r"one column \('a;b'\); 2 are needed.*separated by semicolons"):
+    with pytest.raises(DataError) as caught:
         read_labelled(path)
+    assert caught.value.value == 1
+    assert "semicolons" in str(caught.value)
     path = _write(tmp_path / "c.tsv", *(f"a{number}\tlong text {number}" for number in range(20)))
-    with pytest.raises(DataError, match="none of its columns holds labels that come again"):
+    with pytest.raises(DataError):
         read_labelled(path)
     path = _write(tmp_path / "d.tsv", "x\tgood", "y\tbad")
-    with pytest.raises(UsageError, match="no column 3: its columns are 1 to 2"):
-        read_labelled(path, columns=TextColumns(text="1", label="3"))
-    with pytest.raises(UsageError, match="no header: give the numbers of all"):
-        read_labelled(path, columns=TextColumns(label="2"))
+    with pytest.raises(UsageError) as missing:
+        read_labelled(path, text_column="1", label_column="3")
+    assert (missing.value.argument, missing.value.value) == ("label_column", "3")
+    with pytest.raises(UsageError) as missing:
+        read_labelled(path, label_column="2")
+    assert missing.value.argument == "text_column"
+    with pytest.raises(UsageError) as missing:
+        read_labelled(path, text_column="2", label_column="2")
+    assert missing.value.argument == "label_column"
 
 
 def test_files_that_are_not_there_or_empty(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
-        read_labelled(tmp_path / "no.csv")
-    with pytest.raises(UsageError, match="is a folder"):
-        read_labelled(tmp_path)
+    for path in (tmp_path / "no.csv", tmp_path):
+        with pytest.raises(UsageError) as caught:
+            read_labelled(path)
+        assert caught.value.path == path
     for name in ("a.tsv", "a.csv", "a.jsonl", "a"):
-        with pytest.raises(DataError, match="no labelled texts found"):
+        with pytest.raises(DataError):
             read_labelled(_write(tmp_path / name))
 
 
@@ -348,59 +375,58 @@ def test_files_that_are_not_there_or_empty(tmp_path: Path) -> None:
 def test_pairs_as_their_data_sets_write_them(
     lines: list[str], found: tuple[str, str, str | float], tmp_path: Path
 ) -> None:
-    assert read_labelled_pairs(_write(tmp_path / "a.tsv", *lines)).examples[0] == LabelledPair(*found)
+    path = _write(tmp_path / "a.tsv", *lines)
+    assert read_labelled_pairs(path, regression=isinstance(found[2], float)).examples[0] == LabelledPair(*found)
 
 
 def test_a_column_or_a_kind_that_is_asked_for(tmp_path: Path) -> None:
     head = "sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     path = _write(tmp_path / "a.txt", head, "a\tb\t4.5\tNEUTRAL", "c\td\t1\tNEUTRAL")
-    numbers = read_labelled_pairs(path, columns=PairColumns(label="relatedness_score"))
+    numbers = read_labelled_pairs(path, regression=True)
     assert [example.label for example in numbers.examples] == [4.5, 1.0]
-    words = read_labelled_pairs(path, columns=PairColumns(label="relatedness_score"), numbers=False)
-    assert [example.label for example in words.examples] == ["4.5", "1"]
-    assert read_labelled_pairs(path, numbers=True).examples == numbers.examples
+    with pytest.raises(DataError) as caught:
+        read_labelled_pairs(path, label_column="relatedness_score")
+    assert (caught.value.argument, caught.value.hint) == ("regression", "--regression")
     assert [example.label for example in read_labelled_pairs(path).examples] == ["NEUTRAL", "NEUTRAL"]
-    with pytest.raises(DataError, match=r"a\.txt:2: 'NEUTRAL' is no number"):
-        read_labelled_pairs(path, columns=PairColumns(label="entailment_judgment"), numbers=True)
-    with pytest.raises(DataError, match="no column 'x'; its columns are: sentence_A"):
-        read_labelled_pairs(path, columns=PairColumns(first="x"))
+    with pytest.raises(DataError) as caught:
+        read_labelled_pairs(path, label_column="entailment_judgment", regression=True)
+    assert (caught.value.path, caught.value.line) == (path, 2)
+    with pytest.raises(MissingColumnError) as missing:
+        read_labelled_pairs(path, first_column="x")
+    assert (missing.value.argument, missing.value.value) == ("first_column", "x")
 
 
 def test_bad_pairs(tmp_path: Path) -> None:
     lines = ["sentence1\tsentence2\tscore", "a\tb\t1.5", "\tb\t2", "a\t \t2", "a\tb\tnan", "a\tb\t", "a\tb"]
-    reading = read_labelled_pairs(_write(tmp_path / "a.tsv", *lines), skip_bad_rows=True)
+    reading = read_labelled_pairs(_write(tmp_path / "a.tsv", *lines), regression=True, skip_bad_rows=True)
     assert reading.examples == [LabelledPair("a", "b", 1.5)]
-    assert [(row.line, row.reason) for row in reading.bad] == [
-        (3, "the first text is empty"),
-        (4, "the second text is empty"),
-        (5, "'nan' is no number"),
-        (6, "the label is empty"),
-        (7, "2 columns, 3 needed"),
-    ]
+    assert [row.line for row in reading.bad] == [3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(
     ("record", "missing"),
     [
-        ({"premise": "a", "hypothesis": "b"}, "label"),
-        ({"premise": "a", "label": "x"}, "second text"),
-        ({"sentence_B": "a", "label": "x"}, "first text"),
-        ({"left": "a", "right": "b"}, "first text, second text and label"),
+        ({"premise": "a", "hypothesis": "b"}, "label_column"),
+        ({"premise": "a", "label": "x"}, "second_column"),
+        ({"sentence_B": "a", "label": "x"}, "first_column"),
+        ({"left": "a", "right": "b"}, "first_column"),
     ],
     ids=str,
 )
 def test_what_is_missing_from_records_of_pairs(record: dict[str, str], missing: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "a.jsonl", json.dumps(record))
-    with pytest.raises(DataError, match=f"no {missing} among its keys: {', '.join(record)}"):
+    with pytest.raises(DataError) as caught:
         read_labelled_pairs(path)
+    assert (caught.value.argument, caught.value.value) == (missing, list(record))
 
 
-@pytest.mark.parametrize(("label", "count"), [([], "no"), (["x", "y"], "2")])
-def test_a_pair_has_one_label(label: list[str], count: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("label", [[], ["x", "y"]])
+def test_a_pair_has_one_label(label: list[str], tmp_path: Path) -> None:
     good = {"premise": "a", "hypothesis": "b", "label": ["x"]}
     path = _write(tmp_path / "a.jsonl", json.dumps(good), json.dumps({**good, "label": label}))
-    with pytest.raises(DataError, match=rf"a\.jsonl:2: {count} labels where one is expected"):
+    with pytest.raises(DataError) as caught:
         read_labelled_pairs(path)
+    assert caught.value.line == 2
     assert read_labelled_pairs(path, skip_bad_rows=True).examples == [LabelledPair("a", "b", "x")]
 
 
@@ -408,8 +434,9 @@ def test_a_pair_has_one_label(label: list[str], count: str, tmp_path: Path) -> N
 
 
 def test_one_class_only() -> None:
-    with pytest.raises(DataError, match=r"x\.csv: all 340 examples have the label 'ham'.*--label-column"):
+    with pytest.raises(DataError) as caught:
         require_two_labels(("ham",), "x.csv", 340)
+    assert (caught.value.path, caught.value.value) == (Path("x.csv"), ["ham"])
     require_two_labels(("ham", "spam"), "x.csv", 2)
 
 
@@ -418,13 +445,11 @@ def test_labels_that_were_not_in_training(tmp_path: Path) -> None:
     reading = read_labelled(path)
     with pytest.raises(DataError) as caught:
         refuse_unseen(reading, path, ("bad", "good"), lambda example: example.labels)
-    assert f"2 of 4 rows cannot be used:\n  {path}:3: label 'goood' was not in training (bad, good)" in str(
-        caught.value
-    )
+    assert [row.line for row in caught.value.value] == [3, 5]
     kept = refuse_unseen(reading, path, ("bad", "good"), lambda example: example.labels, skip_bad_rows=True)
     assert [example.text for example in kept.examples] == ["a", "c"]
     assert [row.line for row in kept.bad] == [3, 5]
-    with pytest.raises(DataError, match="no usable examples found"):
+    with pytest.raises(DataError):
         refuse_unseen(reading, path, ("x", "y"), lambda example: example.labels, skip_bad_rows=True)
 
 
@@ -435,12 +460,12 @@ def test_examples_with_other_than_one_label(labels: list[str], tmp_path: Path) -
     reading = read_labelled(path)
     unseen = functools.partial(refuse_unseen, reading, path, ("bad", "good"), lambda example: example.labels)
     assert len(unseen().examples) == 3
-    for refuse in (functools.partial(unseen, single=True), functools.partial(require_one_label, reading, path)):
-        with pytest.raises(DataError, match=r"1 of 3 rows (.|\n)*dev\.jsonl:2: (no|2) labels where one is expected"):
-            refuse()
-        kept = refuse(skip_bad_rows=True)
-        assert [example.text for example in kept.examples] == ["a", "c"]
-        assert [row.line for row in kept.bad] == [2]
+    with pytest.raises(DataError) as caught:
+        unseen(single=True)
+    assert caught.value.line == 2
+    kept = unseen(single=True, skip_bad_rows=True)
+    assert [example.text for example in kept.examples] == ["a", "c"]
+    assert [row.line for row in kept.bad] == [2]
 
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=19).filter(
@@ -478,24 +503,6 @@ def test_real_labelled_texts(name: str, count: int, labels: str, real_data: Path
      ("sick/SICK_trial.txt", 500, str)],
 )  # fmt: skip
 def test_real_labelled_pairs(name: str, count: int, kind: type, real_data: Path) -> None:
-    reading = read_labelled_pairs(real_data / name)
+    reading = read_labelled_pairs(real_data / name, regression=kind is float)
     assert len(reading.examples) == count
     assert {type(example.label) for example in reading.examples} == {kind}
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "pairs"),
-    [
-        ("a.tsv", "sentence1\tsentence2\tlabel", True),
-        ("a.csv", '"Question", Sentence ,label', True),
-        ("a.jsonl", '{"premise": "a", "hypothesis": "b", "label": 1}', True),
-        ("a.txt", "text1\ttext2\tlabel", True),
-        ("a.tsv", "sentence\tlabel", False),
-        ("a.tsv", "It rains.\tIt pours.\t1", False),
-        ("a.jsonl", "no JSON", False),
-        ("a.tsv", "", False),
-    ],
-)
-def test_columns_of_pairs_are_known(name: str, first: str, pairs: bool, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(first, encoding="utf-8")
-    assert names_pairs(tmp_path / name) is pairs

@@ -1,4 +1,4 @@
-"""Masking: rates over a million words, special symbols, whole words, and chance that can be repeated."""
+"""Masking: rates over a million words, special tokens, whole words, and chance that can be repeated."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.masking import Rates, Vocabulary, mask_rows, noise, row_keys
-from regard.errors import UsageError
-from regard.text.tokenizer import BERT_SYMBOLS
-from regard.text.training import train_tokenizer
+from regard.data.masking import MaskingStats, Vocabulary, mask_rows, noise, row_keys
+from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import UsageError
 
 SPECIAL, SIZE = 5, 997
 ROWS, WIDTH = 8500, 127
@@ -26,7 +26,7 @@ def vocabulary() -> Vocabulary:
 
 @pytest.fixture(scope="module")
 def table() -> np.ndarray:
-    """Words, with a special symbol at every ninth place."""
+    """Words, with a special token at every ninth place."""
     ids = np.random.default_rng(0).integers(SPECIAL, SIZE, (ROWS, WIDTH))
     ids[:, ::9] = np.arange(WIDTH)[::9] % SPECIAL
     return ids
@@ -39,7 +39,7 @@ def test_rates_over_a_million_words(vocabulary: Vocabulary, table: np.ndarray, w
     assert 9e5 < words.sum() < 1.1e6
     chosen = masked.chosen
     assert abs(chosen[words].mean() - 0.15) < 0.002
-    assert not chosen[~words].any(), "special symbols are never chosen"
+    assert not chosen[~words].any(), "special tokens are never chosen"
     assert (masked.ids[~chosen] == table[~chosen]).all()
     now, was = masked.ids[chosen], table[chosen]
     hidden, kept = (now == 4).mean(), (now == was).mean()
@@ -47,12 +47,12 @@ def test_rates_over_a_million_words(vocabulary: Vocabulary, table: np.ndarray, w
     assert abs(kept - 0.1) < 0.005
     assert abs(1 - hidden - kept - 0.1) < 0.005
     put_in = now[(now != 4) & (now != was)]
-    assert put_in.min() >= SPECIAL, "special symbols are never put in"
+    assert put_in.min() >= SPECIAL, "special tokens are never put in"
     counts = np.bincount(put_in, minlength=SIZE)[SPECIAL:]
     assert counts.min() > 0, "any word may be put in"
     assert abs(counts / counts.mean() - 1).max() < 1.5  # about 15 each, a Poisson's spread
-    rates = Rates.count(table, masked, vocabulary, NO_PAIRS)
-    assert (rates.tokens, rates.chosen, rates.hidden) == (words.sum(), chosen.sum(), (now == 4).sum())
+    rates = MaskingStats.count(table, masked, vocabulary, NO_PAIRS)
+    assert (rates.tokens, rates.chosen, rates.masked) == (words.sum(), chosen.sum(), (now == 4).sum())
     assert f"% of {words.sum():,} words chosen; of these " in str(rates)
 
 
@@ -84,7 +84,7 @@ def test_a_row_is_masked_alike_in_every_batch(seed: int, epoch: int, order: list
     vocabulary = Vocabulary(4, np.flatnonzero(words), words, np.zeros(SIZE, dtype=bool))
     together = mask_rows(ids, row_keys(np.arange(6), seed=seed, epoch=epoch), vocabulary)
     moved = np.array(order)
-    wider = np.pad(ids[moved], ((0, 0), (0, 7)))  # the padding of a longer neighbour
+    wider = np.pad(ids[moved], ((0, 0), (0, 7)))  # the padding of a longer neighbor
     again = mask_rows(wider, row_keys(moved, seed=seed, epoch=epoch), vocabulary)
     assert (again.ids[:, :31] == together.ids[moved]).all()
     assert (again.ids[:, 31:] == 0).all()
@@ -101,7 +101,9 @@ def test_noise_is_even() -> None:
 
 
 def test_a_vocabulary_is_read_from_its_tokenizer() -> None:
-    tokenizer = train_tokenizer(["unhappy happy unhappy"], kind="wordpiece", vocab_size=60, symbols=BERT_SYMBOLS)
+    tokenizer = train_tokenizer(
+        ["unhappy happy unhappy"], kind="wordpiece", vocab_size=60, special_tokens=BERT_SPECIAL_TOKENS
+    )
     found = Vocabulary.of(tokenizer)
     tokens = tokenizer.vocabulary()
     assert tokens[found.mask_id] == "[MASK]" == tokens[4]
@@ -110,5 +112,5 @@ def test_a_vocabulary_is_read_from_its_tokenizer() -> None:
     )
     assert [tokens[i] for i in np.flatnonzero(found.continues)] == [t for t in tokens if t.startswith("##")]
     plain = train_tokenizer(["a b"], kind="word", vocab_size=9)
-    with pytest.raises(UsageError, match="no mask symbol"):
+    with pytest.raises(UsageError, match="no mask token"):
         Vocabulary.of(plain)

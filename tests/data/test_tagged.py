@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.tagged import Tagged, read_tagged, speaks_of_entities
-from regard.errors import DataError, UsageError
+from regard.data.tagged import Tagged, marks_entities, read_tagged
+from regard.utils.errors import DataError, UsageError
 
 PARIS = Tagged(("Paris", "is", "big"), ("B-loc", "O", "O"))
 
@@ -42,20 +42,17 @@ def test_another_column(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "Paris NNP B-loc\nis VBZ O\n")
     assert read_tagged(path, tag_column="2").examples == [Tagged(("Paris", "is"), ("NNP", "VBZ"))]
     for wrong in ("1", "4", "upos"):
-        with pytest.raises(UsageError, match=f"no column '{wrong}' for tags: give a number from 2 to 3"):
+        with pytest.raises(UsageError) as caught:
             read_tagged(path, tag_column=wrong)
+        assert (caught.value.argument, caught.value.value, caught.value.allowed) == ("tag_column", wrong, (2, 3))
 
 
 def test_ragged_lines_take_their_sentence_with_them(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "Yes O\n\nParis B-loc\nis\nbig O or\n\nNo O\nno O\n")
     with pytest.raises(DataError) as caught:
         read_tagged(path)
-    assert str(caught.value).splitlines() == [
-        "2 of 8 lines cannot be used:",
-        f"  {path}:4: 1 column where most lines have 2: 'is'",
-        f"  {path}:5: 3 columns where most lines have 2: 'big O or'",
-        "Correct them, or leave them out with --skip-bad-rows.",
-    ]
+    assert [row.line for row in caught.value.value] == [4, 5]
+    assert "2 of 8 lines" in str(caught.value)
     reading = read_tagged(path, skip_bad_rows=True)
     assert [example.words for example in reading.examples] == [("Yes",), ("No", "no")]
     assert reading.lines == [1, 7]
@@ -65,15 +62,14 @@ def test_an_empty_word_or_tag(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a\tO\n\n\tO\n\nb\t\n\nc\tO\n")
     reading = read_tagged(path, skip_bad_rows=True)
     assert [example.words for example in reading.examples] == [("a",), ("c",)]
-    assert [(row.line, row.reason) for row in reading.bad] == [(3, "column 1 is empty"), (5, "column 2 is empty")]
+    assert [row.line for row in reading.bad] == [3, 5]
 
 
 def test_entities_that_go_on_without_having_begun(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a B-x\nb I-x\n\nc O\nd I-x\n\ne B-x\nf I-y\n\ng O\n")
     with pytest.raises(DataError) as caught:
         read_tagged(path)
-    assert f"2 of 10 lines cannot be used:\n  {path}:5: I-x after O: an entity goes on" in str(caught.value)
-    assert f"{path}:8: I-y after B-x" in str(caught.value)
+    assert [row.line for row in caught.value.value] == [5, 8]
     assert "--repair-tags" in str(caught.value)
     assert len(read_tagged(path, skip_bad_rows=True).examples) == 2
     repaired = read_tagged(path, repair_tags=True)
@@ -82,33 +78,31 @@ def test_entities_that_go_on_without_having_begun(tmp_path: Path) -> None:
     assert [row.line for row in read_tagged(path, skip_bad_rows=True).bad] == [1, 5]
 
 
-def test_iob1_is_recognised_and_written_as_iob2(tmp_path: Path) -> None:
+def test_iob1_is_recognized_and_written_as_iob2(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a I-x\nb I-x\nc B-x\nd O\n\ne O\nf I-y\n")
     reading = read_tagged(path)
     assert [example.tags for example in reading.examples] == [("B-x", "I-x", "B-x", "O"), ("O", "B-y")]
-    assert reading.remarks == ["tags: a.conll is in IOB1, where B- stands only between two neighbours"]
+    assert "IOB1" in reading.remarks[0]
 
 
 def test_parts_of_speech_have_no_scheme_to_break(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a I-x\nb NOUN\n")
     assert read_tagged(path).examples == [Tagged(("a", "b"), ("I-x", "NOUN"))]
-    assert speaks_of_entities(["O", "B-x"])
-    assert not speaks_of_entities(["O"])
-    assert not speaks_of_entities(["O", "NOUN"])
+    assert marks_entities(["O", "B-x"])
+    assert not marks_entities(["O"])
+    assert not marks_entities(["O", "NOUN"])
 
 
 def test_entities_without_a_type(tmp_path: Path) -> None:
     """As in NCBI-disease: O, B and I alone. Parts of speech of one letter have no O, or others beside these."""
     path = _write(tmp_path / "a.conll", "a B\nb I\nc O\n\nd O\ne I\n")
     reading = read_tagged(path, skip_bad_rows=True)
-    assert reading.remarks == ["tags: a.conll names entities, without a type: B, I, O"]
-    assert [str(row) for row in reading.bad] == [
-        f"{path}:6: I after O: an entity goes on that did not begin (--repair-tags makes it B)"
-    ]
+    assert "entities without types" in reading.remarks[0]
+    assert [row.line for row in reading.bad] == [6]
     assert read_tagged(path, repair_tags=True).examples[1].tags == ("O", "B")
-    assert speaks_of_entities({"O", "B", "I"})
+    assert marks_entities({"O", "B", "I"})
     for others in (["B", "I"], ["O"], ["O", "B", "V"]):
-        assert not speaks_of_entities(others)
+        assert not marks_entities(others)
 
 
 def _entities_with(tag: str) -> str:
@@ -121,11 +115,10 @@ def test_a_mistyped_tag_does_not_switch_the_scheme_off(tag: str, tmp_path: Path)
     path = _write(tmp_path / "a.conll", _entities_with(tag) + "\nOslo I-loc\n")
     with pytest.raises(DataError) as caught:
         read_tagged(path)
-    assert f"{path}:51: '{tag}' is no tag of this scheme: O, B-TYPE, I-TYPE, E-TYPE, S-TYPE" in str(caught.value)
-    assert f"{path}:53: I-loc after the beginning" in str(caught.value), "the scheme holds"
+    assert [row.line for row in caught.value.value] == [51, 53], "the scheme holds"
     reading = read_tagged(path, skip_bad_rows=True)
     assert len(reading.examples) == 10
-    assert reading.remarks == ["tags: a.conll names entities: loc, per"]
+    assert reading.remarks[0].endswith("entities: loc, per")
 
 
 def test_mistyped_tags_in_iob1(tmp_path: Path) -> None:
@@ -133,23 +126,23 @@ def test_mistyped_tags_in_iob1(tmp_path: Path) -> None:
     reading = read_tagged(path, skip_bad_rows=True)
     assert [row.line for row in reading.bad] == [51]
     assert {example.tags for example in reading.examples} == {("B-per", "I-per", "O", "O")}
-    assert "is in IOB1" in reading.remarks[0]
+    assert "IOB1" in reading.remarks[0]
 
 
 def test_the_kind_of_tags_is_said(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a NOUN\nb VERB\n")
-    assert read_tagged(path).remarks == [
-        "tags: a.conll has tags of words, such as parts of speech, and none of entities: NOUN, VERB"
-    ]
+    assert "parts of speech" in read_tagged(path).remarks[0]
     path = _write(tmp_path / "b.conll", "a B-x\nb O\nc NOUN\n")
-    assert read_tagged(path).remarks[0].endswith(": B-x, NOUN, O (O, B-TYPE and the like are 2 of 3)")
+    assert "2 of 3" in read_tagged(path).remarks[0]
+    path = _write(tmp_path / "c.conll", "a O\nb O\n")
+    assert "no entities" in read_tagged(path).remarks[0]
 
 
 def test_an_empty_cell_in_the_column_of_tags(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a\tNN\tO\n\nb\t\tO\n\nc\tVB\t\n\nd\tNN\tO\n")
     reading = read_tagged(path, tag_column="2", skip_bad_rows=True)
     assert [example.tags for example in reading.examples] == [("NN",), ("VB",), ("NN",)]
-    assert [(row.line, row.reason) for row in reading.bad] == [(3, "column 2 is empty")]
+    assert [row.line for row in reading.bad] == [3]
     assert [row.line for row in read_tagged(path, skip_bad_rows=True).bad] == [5]
 
 
@@ -176,37 +169,37 @@ def test_conllu(tmp_path: Path) -> None:
     packed = tmp_path / "b.conllu.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert read_tagged(packed).examples == read_tagged(path).examples
-    with pytest.raises(UsageError, match=r"unknown column of CoNLL-U 'upso'.*Did you mean 'upos'"):
+    with pytest.raises(UsageError) as caught:
         read_tagged(path, tag_column="upso")
+    assert (caught.value.value, caught.value.hint) == ("upso", "upos")
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    "line",
     [
-        ("2\tx\tx\tNOUN", "4 columns separated by tabs, where CoNLL-U has 10"),
-        ("2 x x NOUN NN _ 1 dep _ _", "1 column separated by tabs"),
-        ("two\tx\tx\tNOUN\tNN\t_\t1\tdep\t_\t_", "the number of the word is 'two'"),
-        ("2\tx\tx\t\tNN\t_\t1\tdep\t_\t_", "the word or its tag is empty"),
+        "2\tx\tx\tNOUN",
+        "2 x x NOUN NN _ 1 dep _ _",
+        "two\tx\tx\tNOUN\tNN\t_\t1\tdep\t_\t_",
+        "2\tx\tx\t\tNN\t_\t1\tdep\t_\t_",
     ],
 )
-def test_bad_lines_of_conllu(line: str, reason: str, tmp_path: Path) -> None:
+def test_bad_lines_of_conllu(line: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conllu", f"{CONLLU}\n1\ta\ta\tNOUN\tNN\t_\t0\troot\t_\t_\n{line}\n")
-    with pytest.raises(DataError, match=r"1 of \d+ lines cannot be used"):
+    with pytest.raises(DataError) as caught:
         read_tagged(path)
+    assert (caught.value.path, caught.value.line) == (path, 13)
     reading = read_tagged(path, skip_bad_rows=True)
     assert len(reading.examples) == 2
-    [row] = reading.bad
-    assert row.line == 13
-    assert reason in row.reason
+    assert [row.line for row in reading.bad] == [13]
 
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="one column; words and tags need two"):
+    with pytest.raises(UsageError):
         read_tagged(_write(tmp_path / "a.txt", "Hello\nWorld\n"))
     for name in ("a.conll", "a.conllu"):
-        with pytest.raises(DataError, match="no sentences found"):
+        with pytest.raises(DataError):
             read_tagged(_write(tmp_path / name, "\n\n"))
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError):
         read_tagged(tmp_path / "no.conll")
     path = tmp_path / "b.conll"
     path.write_bytes(b"a O\nb\xff O\n\nc O\n")

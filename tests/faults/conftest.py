@@ -1,4 +1,4 @@
-"""What the faults share: a small file of pairs, a model small enough to train in a second, and the command line.
+"""Fixtures of the fault tests: small data files, flags of a small model, and the command line.
 
 The language is a toy: the digits of a number as words, translated into its digits from last to first.
 """
@@ -17,10 +17,19 @@ from regard.cli.main import main
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NUMBERS = range(100, 400)
-SHAPE = {"size": "tiny", "width": 24, "heads": 2, "head-width": 12, "hidden": 48, "encoder-layers": 1}
-PACE = {"pieces": 300, "batch-tokens": 512, "log-every": 1, "warmup-steps": 10, "validations": 3}
-SMALL = {**SHAPE, "decoder-layers": 1, **PACE}
-WRITER = {"size": "tiny", "width": 24, "heads": 2, "head-width": 12, "hidden": 48, "layers": 2, "context": 32, **PACE}
+SHAPE = {"size": "tiny", "d-model": 24, "num-heads": 2, "head-dim": 12, "d-ff": 48, "num-encoder-layers": 1}
+PACE = {"vocab-size": 300, "batch-tokens": 512, "log-every": 1, "warmup-steps": 10, "num-evals": 3}
+SMALL = {**SHAPE, "num-decoder-layers": 1, **PACE}
+LANGUAGE_MODEL = {
+    "size": "tiny",
+    "d-model": 24,
+    "num-heads": 2,
+    "head-dim": 12,
+    "d-ff": 48,
+    "num-layers": 2,
+    "context-length": 32,
+    **PACE,
+}
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +46,7 @@ def pairs_file(rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def small() -> list[str]:
-    """Flags of a training that takes about a hundredth of a second a step."""
+    """Flags of a training with short steps."""
     return [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
 
 
@@ -49,16 +58,16 @@ def text_file(rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def small_writer() -> list[str]:
+def small_text_generator() -> list[str]:
     """The same for a language model."""
-    return [word for name, value in WRITER.items() for word in (f"--{name}", str(value))]
+    return [word for name, value in LANGUAGE_MODEL.items() for word in (f"--{name}", str(value))]
 
 
 @pytest.fixture(scope="session")
-def base(text_file: Path, small_writer: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A language model to go on from."""
+def base(text_file: Path, small_text_generator: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pretrained language model."""
     folder = tmp_path_factory.mktemp("base") / "base"
-    assert main(["train", "generate", str(text_file), "--out", str(folder), "--steps", "5", *small_writer]) == 0
+    assert main(["train", "generate", str(text_file), "--out", str(folder), "--steps", "5", *small_text_generator]) == 0
     return folder
 
 
@@ -77,12 +86,13 @@ def regard(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a command as a process of its own; what still runs after the test is ended."""
+    """Start a command in a process; what still runs after the test is ended. `program` replaces `python -m regard`."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: object, threads: int = 1) -> subprocess.Popen[str]:
+    def run(*arguments: object, threads: int = 1, program: str | None = None) -> subprocess.Popen[str]:
+        called = ["-m", "regard"] if program is None else ["-c", program]
         process = subprocess.Popen(
-            [sys.executable, "-m", "regard", *map(str, arguments)],
+            [sys.executable, *called, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

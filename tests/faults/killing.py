@@ -1,9 +1,11 @@
-"""Kills a training with SIGKILL at random moments and resumes it each time; prints what it saw as JSON.
+"""Kills a training with SIGKILL at random moments and resumes it each time; prints what it observed as JSON.
 
-A script, run by test_kill_and_resume.py. Importing torch takes seconds, so it is imported once, and every life of
-the training is a fork of this process that runs the command line's own `main`. A kill comes a random while after the
-start, which hits reading, resuming and the first steps, or a random while after a random step, which hits steps
-and checkpoints in the middle. This process looks, and never touches the run.
+A script, run by test_kill_and_resume.py. Importing torch takes seconds, so it is imported once, and every attempt is a
+fork of this process that runs the command line's own `main`. A kill comes at a random time after the start, which hits
+reading, resuming and the first steps; or at a random time after a random step was logged by the attempt, which hits
+steps and checkpoints in the middle. An attempt that is to be killed never ends by itself: near the end of the
+training
+it waits for the kill. So no outcome depends on the speed of the machine.
 
 usage: killing.py <folder for the killed run> <kills> <seed> <save-every> <arguments of regard train …>
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -19,32 +22,37 @@ import sys
 import time
 from pathlib import Path
 
-import torch._dynamo  # noqa: F401  (torch's optimisers import it; this and the next ones are here for the forks)
+import torch._dynamo  # noqa: F401  (torch's optimizers import it; this and the next ones are here for the forks)
 
-import regard.cli.flags
-import regard.training.translation
-import regard.training.writing  # noqa: F401
+import regard.tasks.generate.objective
+import regard.tasks.translate.objective
+import regard.training.run  # noqa: F401
 from regard.checkpoint.training_state import last_good_checkpoint
 from regard.cli.main import main
+from regard.training.callbacks import ProgressReporter
 from regard.training.metrics_log import NAME as METRICS
 from regard.training.metrics_log import read_metrics
+from regard.training.trainer import Trainer
 
 POLL = 0.005
-EARLY_SHARE = 0.25  # of the kills come a random while after the start, whatever the step
+EARLY_SHARE = 0.25  # of the kills come at a random time after the start, whatever the step
 EARLY_SECONDS = 0.6
 LATE_SECONDS = 0.05  # about a step and a save
+LAST_KILL = 0.7  # of the steps: no late kill is planned after it
+HOLD = 0.8  # of the steps: here an attempt waits to be killed
 
 
-class Life:
-    """One run of the training in a child process."""
+class Attempt:
+    """One process of the training; with `hold_at` it stops at a step and waits."""
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
+    def __init__(self, arguments: list[str], log: Path, *, hold_at: float = math.inf) -> None:
         self.log = log
         self.pid = os.fork()
         if self.pid == 0:
             stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(stream, 1)
             os.dup2(stream, 2)
+            hold(hold_at)
             os._exit(main(arguments))
         self.code: int | None = None
 
@@ -68,8 +76,20 @@ class Life:
         os.kill(self.pid, signal.SIGKILL)
         return self.wait() == -signal.SIGKILL
 
-    def said(self) -> str:
+    def printed(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+def hold(step: float) -> None:
+    """Let the trainer of this process wait for ever at a step, before the checkpoint of that step."""
+    report = ProgressReporter.on_step_end
+
+    def on_step_end(self: ProgressReporter, trainer: Trainer) -> None:
+        report(self, trainer)
+        while trainer.state.step >= step:
+            time.sleep(POLL)
+
+    ProgressReporter.on_step_end = on_step_end  # type: ignore[method-assign]
 
 
 def last_row(run: Path) -> dict[str, float]:
@@ -84,63 +104,64 @@ def last_row(run: Path) -> dict[str, float]:
     return found
 
 
-def wait_for(life: Life, run: Path, step: int, *, resumes: bool) -> None:
-    """Until the step is logged: by this life, where it `resumes`, since an earlier one may have come further."""
-    while not life.is_over() and resumes and "going on from step" not in life.said():
+def wait_for(attempt: Attempt, run: Path, step: int, *, resumes: bool) -> None:
+    """Until the step is logged: by this attempt, if it `resumes`, since an earlier one may have come further."""
+    while not attempt.is_over() and resumes and "resuming from step" not in attempt.printed():
         time.sleep(POLL)
-    while not life.is_over() and last_row(run)["step"] < step:
+    while not attempt.is_over() and last_row(run)["step"] < step:
         time.sleep(POLL)
 
 
-def attack(run: Path, arguments: list[str], *, kills: int, steps: int, dice: random.Random) -> list[dict[str, object]]:
-    """Kill and resume; what was seen of each life."""
-    early = set(dice.sample(range(kills), round(EARLY_SHARE * kills)))
-    # Rising steps, the last well before the end, so that no life can finish.
-    moments = iter(sorted(dice.sample(range(1, int(0.9 * steps)), kills - len(early))))
-    lives: list[dict[str, object]] = []
+def kill_often(
+    run: Path, arguments: list[str], *, kills: int, steps: int, random_: random.Random
+) -> list[dict[str, object]]:
+    """Kill and resume; what was observed of each attempt."""
+    early = set(random_.sample(range(kills), round(EARLY_SHARE * kills)))
+    late_steps = iter(sorted(random_.sample(range(1, int(LAST_KILL * steps)), kills - len(early))))
+    attempts: list[dict[str, object]] = []
     for number in range(kills):
         before = last_good_checkpoint(run)
-        life = Life([*arguments, "--resume"], run.parent / "life.log")
+        attempt = Attempt([*arguments, "--resume"], run.parent / "attempt.log", hold_at=HOLD * steps)
         if number in early:
-            time.sleep(EARLY_SECONDS * dice.random())
+            time.sleep(EARLY_SECONDS * random_.random())
         else:
-            wait_for(life, run, next(moments), resumes=before is not None)
-            time.sleep(LATE_SECONDS * dice.random())
-        killed = life.kill()
+            wait_for(attempt, run, next(late_steps), resumes=before is not None)
+            time.sleep(LATE_SECONDS * random_.random())
+        killed = attempt.kill()
         after = last_good_checkpoint(run)
         rows = read_metrics(run)
         at = [0.0, *(row["seconds"] for row in rows)]
-        lives.append(
+        attempts.append(
             {
                 "killed": killed,
-                "began_with": before.step if before else None,
-                "said": life.said(),
+                "early": number in early,
+                "started_with": before.step if before else None,
+                "printed": attempt.printed(),
                 "checkpoint_step": after.step if after else 0,
-                "checkpoint_seconds": after.state["position"]["seconds"] if after else 0.0,
+                "checkpoint_seconds": after.state["train_state"]["seconds"] if after else 0.0,
                 "damaged": list(after.skipped) if after else [],
-                "last_step": rows[-1]["step"] if rows else 0,
                 "last_seconds": at[-1],
                 "slowest_step": max((b - a for a, b in itertools.pairwise(at)), default=0.0),
             }
         )
-    return lives
+    return attempts
 
 
 def run_all(folder: Path, kills: int, seed: int, save_every: str, arguments: list[str]) -> dict[str, object]:
     steps = int(arguments[arguments.index("--steps") + 1])
     straight, killed = folder / "straight", folder / "killed"
-    plain = Life([*arguments, "--out", str(straight)], folder / "straight.log")
+    plain = Attempt([*arguments, "--out", str(straight)], folder / "straight.log")
     if plain.wait() != 0:
-        return {"failed": plain.said()}
+        return {"failed": plain.printed()}
     killed.mkdir()
     often = [*arguments, "--out", str(killed), "--save-every", save_every]
-    lives = attack(killed, often, kills=kills, steps=steps, dice=random.Random(seed))
-    last = Life([*often, "--resume"], folder / "last.log")
+    attempts = kill_often(killed, often, kills=kills, steps=steps, random_=random.Random(seed))
+    last = Attempt([*often, "--resume"], folder / "last.log")
     if last.wait() != 0:
-        return {"failed": last.said()}
-    return {"lives": lives, "last": last.said()}
+        return {"failed": last.printed()}
+    return {"attempts": attempts, "last": last.printed()}
 
 
 if __name__ == "__main__":
-    place, number, dice_seed, saving, *rest = sys.argv[1:]
-    print(json.dumps(run_all(Path(place), int(number), int(dice_seed), saving, rest)))
+    place, number, random_seed, saving, *rest = sys.argv[1:]
+    print(json.dumps(run_all(Path(place), int(number), int(random_seed), saving, rest)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.checkpoint.convert.decoders import FORMATS
-from regard.errors import RegardError, UsageError
+from regard.generation.config import SearchConfig
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.generation.search import Hypothesis, beam_search, greedy, stream, top_of_rows
-from regard.generation.settings import SearchConfig
-from regard.models.gpt import GPT
-from regard.models.gpt_settings import GPT2, GPTConfig
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerConfig
+from regard.models.gpt import convert
+from regard.models.gpt.config import GPT2, GPTConfig
+from regard.models.gpt.model import GPT
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import Transformer
 from regard.nn import masks
+from regard.utils.errors import RegardError, UsageError
 
 START, END = 0, 1
 
@@ -33,7 +33,7 @@ START, END = 0, 1
 def make_model(*, vocab_size: int, seed: int = 0, spread: float = 1.0, **more: object) -> Transformer:
     """A small random model in float64; `spread` makes its choices more or less decided."""
     torch.manual_seed(seed)
-    shape = dict(width=10, hidden=13, heads=3, head_width=4, encoder_layers=1, decoder_layers=2)
+    shape = dict(d_model=10, d_ff=13, num_heads=3, head_dim=4, num_encoder_layers=1, num_decoder_layers=2)
     model = Transformer(TransformerConfig(vocab_size=vocab_size, **{**shape, **more})).double().eval()  # type: ignore[arg-type]
     with torch.no_grad():
         for parameter in model.parameters():
@@ -57,7 +57,7 @@ def teacher_forced(model: Transformer, source: Tensor, sequences: list[list[int]
     target = torch.tensor(sequences)
     before = torch.cat((torch.full((len(target), 1), START), target[:, :-1]), dim=1)
     with torch.no_grad():
-        logits = model(source.expand(len(target), -1), before, masks.everything())
+        logits = model(source.expand(len(target), -1), before, masks.no_mask())
     return logits.log_softmax(-1).gather(2, target[:, :, None]).squeeze(2).tolist()  # type: ignore[no-any-return]
 
 
@@ -108,7 +108,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty: float, seed
     model = make_model(vocab_size=size, seed=seed)
     ids, lengths = make_sources([3, 2], vocab_size=size, seed=seed)
     config = SearchConfig(
-        beams=size**longest, n_best=wanted, length_penalty=length_penalty, max_new_tokens=longest, max_ratio=None
+        num_beams=size**longest, n_best=wanted, length_penalty=length_penalty, max_new_tokens=longest, max_len_a=None
     )
     found = beam_search(TorchSeq2SeqDecoder(model, start_id=START), ids, lengths, end_id=END, config=config)
     others = [i for i in range(size) if i != END]
@@ -130,13 +130,15 @@ def test_a_wide_beam_finds_the_best_of_all_texts_of_a_gpt(length_penalty: float,
     """Texts that end anywhere and texts that are cut at the longest length, ranked together."""
     size, longest, wanted, prompt = 5, 4, 9, [3, 0, 2]
     torch.manual_seed(seed)
-    model = GPT(GPTConfig(vocab_size=size, layers=2, width=10, hidden=13, heads=3, head_width=4, context=7)).double()
+    model = GPT(
+        GPTConfig(vocab_size=size, num_layers=2, d_model=10, d_ff=13, num_heads=3, head_dim=4, context_length=7)
+    ).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
     model.eval()
     config = SearchConfig(
-        beams=size**longest, n_best=wanted, length_penalty=length_penalty, max_new_tokens=longest, max_ratio=None
+        num_beams=size**longest, n_best=wanted, length_penalty=length_penalty, max_new_tokens=longest, max_len_a=None
     )
     ids = torch.tensor([prompt])
     one = dict(end_id=END, config=config, prefer_ends=False)
@@ -160,7 +162,7 @@ def test_a_wider_beam_sees_what_greedy_misses() -> None:
     table = table_of(
         {START: {2: 0.6, 3: 0.4}, 2: {4: 0.3, 5: 0.3, 6: 0.4}, 3: {END: 1.0}, 4: {END: 1}, 5: {END: 1}, 6: {END: 1}}, 7
     )
-    config = SearchConfig(beams=2, n_best=2, length_penalty=0.0)
+    config = SearchConfig(num_beams=2, n_best=2, length_penalty=0.0)
     assert greedy(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0].ids == (2, 6)
     best, second = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0]
     assert best.ids == (3,)
@@ -173,7 +175,10 @@ def test_the_length_penalty_by_hand() -> None:
     # "2 end" has probability 0.5, "3 3 3 end" 0.5 · 0.8 · 0.8 · 0.2 and so on: longer is less probable in sum.
     table = table_of({START: {2: 0.5, 3: 0.5}, 2: {END: 1.0}, 3: {3: 0.8, END: 0.2}}, 4)
     short = beam_search(
-        TableDecoder(table), *ONE_SOURCE, end_id=END, config=SearchConfig(beams=3, length_penalty=0.0, max_ratio=None)
+        TableDecoder(table),
+        *ONE_SOURCE,
+        end_id=END,
+        config=SearchConfig(num_beams=3, length_penalty=0.0, max_len_a=None),
     )[0][0]
     assert short.ids == (2,)
     assert short.score == pytest.approx(math.log(0.5))
@@ -181,7 +186,7 @@ def test_the_length_penalty_by_hand() -> None:
         TableDecoder(table),
         *ONE_SOURCE,
         end_id=END,
-        config=SearchConfig(beams=3, length_penalty=1.0, max_new_tokens=30, max_ratio=None),
+        config=SearchConfig(num_beams=3, length_penalty=1.0, max_new_tokens=30, max_len_a=None),
     )[0][0]
     expected = {n: (math.log(0.5) + (n - 1) * math.log(0.8) + math.log(0.2)) / (n + 1) for n in range(1, 30)}
     best = max(expected, key=lambda n: expected[n])
@@ -195,7 +200,7 @@ KINDS = {
     "2017": dict(),
     "modern": dict(
         positions="rotary", norm_placement="pre", final_norm=True, activation="relu2", bias=False, embedding_norm=True,
-        scale_embeddings=False, normalise_queries_and_keys=True,
+        scale_embeddings=False, qk_norm=True,
     ),
     "learned": dict(positions="learned", max_positions=29, output_bias=True, tie_embeddings=False),
 }  # fmt: skip
@@ -205,7 +210,7 @@ KINDS = {
 def test_scores_are_those_of_teacher_forcing(kind: str) -> None:
     model = make_model(vocab_size=11, spread=0.5, **KINDS[kind])
     ids, lengths = make_sources([5, 2, 7], vocab_size=11)
-    config = SearchConfig(beams=4, n_best=3, length_penalty=0.8, max_new_tokens=13)
+    config = SearchConfig(num_beams=4, n_best=3, length_penalty=0.8, max_new_tokens=13)
     decoder = TorchSeq2SeqDecoder(model, start_id=START)
     lists = beam_search(decoder, ids, lengths, end_id=END, config=config)
     lists += [[one] for one in greedy(decoder, ids, lengths, end_id=END, config=config)]
@@ -222,16 +227,18 @@ def test_scores_are_those_of_teacher_forcing(kind: str) -> None:
 @given(
     lengths=st.lists(st.integers(1, 7), min_size=1, max_size=5),
     seed=st.integers(0, 1000),
-    beams=st.integers(1, 5),
+    num_beams=st.integers(1, 5),
     spread=st.sampled_from([0.3, 1.0, 3.0]),
     length_penalty=st.sampled_from([-0.5, 0.0, 1.0]),
 )
 def test_a_batch_gives_what_its_sentences_give_alone(
-    lengths: list[int], seed: int, beams: int, spread: float, length_penalty: float
+    lengths: list[int], seed: int, num_beams: int, spread: float, length_penalty: float
 ) -> None:
     model = make_model(vocab_size=7, seed=seed, spread=spread)
     ids, real = make_sources(lengths, vocab_size=7, seed=seed)
-    config = SearchConfig(beams=beams, n_best=(beams + 1) // 2, length_penalty=length_penalty, max_new_tokens=9)
+    config = SearchConfig(
+        num_beams=num_beams, n_best=(num_beams + 1) // 2, length_penalty=length_penalty, max_new_tokens=9
+    )
     decoder = TorchSeq2SeqDecoder(model, start_id=START)
     together = beam_search(decoder, ids, real, end_id=END, config=config)
     for row, length in enumerate(lengths):
@@ -257,7 +264,7 @@ def test_a_batch_in_single_precision_gives_the_same_within_rounding() -> None:
 def test_one_beam_is_greedy_and_so_is_the_stream(seed: int, spread: float, least: int) -> None:
     model = make_model(vocab_size=7, seed=seed, spread=spread)
     ids, lengths = make_sources([3, 1, 5], vocab_size=7, seed=seed)
-    config = SearchConfig(beams=1, max_new_tokens=9, min_new_tokens=least)
+    config = SearchConfig(num_beams=1, max_new_tokens=9, min_new_tokens=least)
     decoder = TorchSeq2SeqDecoder(model, start_id=START)
     chosen = greedy(decoder, ids, lengths, end_id=END, config=config)
     searched = beam_search(decoder, ids, lengths, end_id=END, config=config)
@@ -272,7 +279,7 @@ def test_one_beam_is_greedy_and_so_is_the_stream(seed: int, spread: float, least
         prefix = [START]
         while len(prefix) <= len(hypothesis.ids):
             with torch.no_grad():
-                logits = model(source[0], torch.tensor([prefix]), masks.everything())[0, -1]
+                logits = model(source[0], torch.tensor([prefix]), masks.no_mask())[0, -1]
             if len(prefix) <= least:
                 logits[END] = -math.inf
             prefix.append(int(logits.argmax()))
@@ -285,18 +292,18 @@ def test_one_beam_is_greedy_and_so_is_the_stream(seed: int, spread: float, least
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 1000),
-    beams=st.integers(1, 6),
+    num_beams=st.integers(1, 6),
     n_best=st.integers(1, 6),
     longest=st.integers(1, 6),
     spread=st.sampled_from([0.3, 1.0, 3.0]),
 )
 def test_lists_are_sorted_distinct_and_within_their_limits(
-    seed: int, beams: int, n_best: int, longest: int, spread: float
+    seed: int, num_beams: int, n_best: int, longest: int, spread: float
 ) -> None:
-    n_best = min(n_best, beams)
+    n_best = min(n_best, num_beams)
     model = make_model(vocab_size=7, seed=seed, spread=spread)
     ids, lengths = make_sources([3, 5], vocab_size=7, seed=seed)
-    config = SearchConfig(beams=beams, n_best=n_best, max_new_tokens=longest)
+    config = SearchConfig(num_beams=num_beams, n_best=n_best, max_new_tokens=longest)
     forbidden = (START, 4)
     decoder = TorchSeq2SeqDecoder(model, start_id=START)
     for hypotheses in beam_search(decoder, ids, lengths, end_id=END, forbidden_ids=forbidden, config=config):
@@ -320,7 +327,7 @@ def test_forbidden_ids_are_passed_over_and_probabilities_stay_the_models_own() -
 
 def test_fewer_continuations_than_beams() -> None:
     table = table_of({START: {2: 0.5, END: 0.5}, 2: {END: 1.0}}, 3)
-    config = SearchConfig(beams=5, n_best=5, length_penalty=0.0)
+    config = SearchConfig(num_beams=5, n_best=5, length_penalty=0.0)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0]
     assert [h.ids for h in found] == [(), (2,)]
     only_end = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, forbidden_ids=[START, 2], config=config)[0]
@@ -332,10 +339,10 @@ def test_fewer_continuations_than_beams() -> None:
 RUNAWAY = table_of({START: {2: 1.0}, 2: {2: 0.99, 3: 0.01}, 3: {3: 1.0}}, 4)  # never ends
 
 
-@pytest.mark.parametrize("beams", [1, 3])
-def test_output_that_runs_away_is_cut_by_the_length_of_its_source(beams: int) -> None:
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_output_that_runs_away_is_cut_by_the_length_of_its_source(num_beams: int) -> None:
     ids, lengths = torch.zeros(3, 5, dtype=torch.long), torch.tensor([1, 5, 3])
-    config = SearchConfig(beams=beams, max_ratio=1.5, max_extra=2)
+    config = SearchConfig(num_beams=num_beams, max_len_a=1.5, max_len_b=2)
     for hypotheses, expected in zip(
         beam_search(TableDecoder(RUNAWAY), ids, lengths, end_id=END, config=config), [3, 9, 6], strict=True
     ):
@@ -360,7 +367,7 @@ def test_max_new_tokens_holds_for_any_source_and_counts_the_end() -> None:
 
 def test_an_end_is_worth_more_than_a_better_score_without_one() -> None:
     table = table_of({START: {2: 0.9, END: 0.1}, 2: {2: 0.99, END: 0.01}}, 3)
-    config = SearchConfig(beams=3, n_best=3, max_new_tokens=2)
+    config = SearchConfig(num_beams=3, n_best=3, max_new_tokens=2)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0]
     assert [(h.ids, h.ended) for h in found] == [((), True), ((2,), True), ((2, 2), False)]
     assert found[2].score > found[0].score > found[1].score
@@ -368,7 +375,7 @@ def test_an_end_is_worth_more_than_a_better_score_without_one() -> None:
 
 def test_min_new_tokens_come_before_the_end() -> None:
     table = table_of({START: {END: 0.9, 2: 0.1}, 2: {END: 0.9, 2: 0.1}}, 3)
-    config = SearchConfig(min_new_tokens=3, max_ratio=0.1, max_extra=0)  # the least length wins over the ratio
+    config = SearchConfig(min_new_tokens=3, max_len_a=0.1, max_len_b=0)  # the least length wins over the ratio
     for hypothesis in (
         greedy(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0],
         beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0][0],
@@ -381,7 +388,7 @@ def test_min_new_tokens_come_before_the_end() -> None:
 def test_learned_positions_end_the_output_instead_of_failing() -> None:
     model = make_model(vocab_size=5, positions="learned", max_positions=6)
     ids, lengths = make_sources([5], vocab_size=5)
-    config = SearchConfig(beams=2, min_new_tokens=20)
+    config = SearchConfig(num_beams=2, min_new_tokens=20)
     found = beam_search(TorchSeq2SeqDecoder(model, start_id=START), ids, lengths, end_id=END, config=config)[0][0]
     assert len(found.ids) == 6
     assert not found.ended
@@ -392,12 +399,12 @@ def test_learned_positions_end_the_output_instead_of_failing() -> None:
 
 def test_equal_candidates_are_ranked_by_the_lower_id() -> None:
     flat = torch.zeros(300, 300)
-    config = SearchConfig(beams=3, n_best=3, max_new_tokens=2, max_ratio=None)
+    config = SearchConfig(num_beams=3, n_best=3, max_new_tokens=2, max_len_a=None)
     chosen = greedy(TableDecoder(flat), *ONE_SOURCE, end_id=299, config=config)[0]
     found = beam_search(TableDecoder(flat), *ONE_SOURCE, end_id=299, config=config)[0]
     assert chosen.ids == (0, 0)
     assert [h.ids for h in found] == [(0, 0), (0, 1), (0, 2)]
-    assert beam_search(TableDecoder(flat), *ONE_SOURCE, end_id=299, config=replace(config, beams=1, n_best=1)) == [
+    assert beam_search(TableDecoder(flat), *ONE_SOURCE, end_id=299, config=config.replace(num_beams=1, n_best=1)) == [
         [chosen]
     ]
 
@@ -419,22 +426,22 @@ def test_sentences_that_are_done_leave_the_batch() -> None:
     # A table does not see the source, so every sentence takes the same road here; their limits differ.
     decoder = TableDecoder(RUNAWAY)
     ids, lengths = torch.zeros(3, 7, dtype=torch.long), torch.tensor([1, 7, 3])
-    beam_search(decoder, ids, lengths, end_id=END, config=SearchConfig(beams=2, max_ratio=1.0, max_extra=0))
+    beam_search(decoder, ids, lengths, end_id=END, config=SearchConfig(num_beams=2, max_len_a=1.0, max_len_b=0))
     assert decoder.rows_at_each_step == [3, 4, 4, 2, 2, 2, 2]
     decoder = TableDecoder(RUNAWAY)
-    greedy(decoder, ids, lengths, end_id=END, config=SearchConfig(max_ratio=1.0, max_extra=0))
+    greedy(decoder, ids, lengths, end_id=END, config=SearchConfig(max_len_a=1.0, max_len_b=0))
     assert decoder.rows_at_each_step == [3, 2, 2, 1, 1, 1, 1]
 
 
 def test_a_search_stops_when_nothing_can_win_any_more() -> None:
     table = table_of({START: {2: 0.9, 3: 0.1}, 2: {END: 1.0}, 3: {3: 1.0}}, 4)
     decoder = TableDecoder(table)
-    config = SearchConfig(beams=2, length_penalty=0.0, max_ratio=None)
+    config = SearchConfig(num_beams=2, length_penalty=0.0, max_len_a=None)
     beam_search(decoder, *ONE_SOURCE, end_id=END, config=config)
     assert len(decoder.rows_at_each_step) == 2  # sums only fall: 0.1 cannot become better than 0.9
     # Compared by means, 0.1 could: over 100 certain symbols its mean is nearer to 0 than the mean of 0.9 over two.
     decoder = TableDecoder(table)
-    config = SearchConfig(beams=2, length_penalty=1.0, max_ratio=None, max_new_tokens=100)
+    config = SearchConfig(num_beams=2, length_penalty=1.0, max_len_a=None, max_new_tokens=100)
     beam_search(decoder, *ONE_SOURCE, end_id=END, config=config)
     assert len(decoder.rows_at_each_step) == 100
 
@@ -493,7 +500,7 @@ def test_the_same_lists_as_transformers(length_penalty: float) -> None:
         return [i for i in row.tolist() if i not in (pad, END)]
 
     theirs = marian.generate(ids, attention_mask=mask, num_beams=1, **generation)
-    config = SearchConfig(beams=4, n_best=3, length_penalty=length_penalty, max_new_tokens=40, max_ratio=None)
+    config = SearchConfig(num_beams=4, n_best=3, length_penalty=length_penalty, max_new_tokens=40, max_len_a=None)
     search = dict(end_id=END, forbidden_ids=[pad], config=config)
     ours = greedy(MarianDecoder(marian, pad), ids, lengths, **search)  # type: ignore[arg-type]
     assert [list(h.ids) for h in ours] == [without_padding(row) for row in theirs.sequences]
@@ -527,9 +534,9 @@ def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, ca
             bos_token_id=END, eos_token_id=END,
         )
     ).double().eval()  # fmt: skip
-    shape = dict(vocab_size=size, context=31, width=12, layers=2, heads=3, head_width=4, hidden=48)
+    shape = dict(vocab_size=size, context_length=31, d_model=12, num_layers=2, num_heads=3, head_dim=4, d_ff=48)
     ours = GPT(GPTConfig(**{**GPT2, **shape})).double().eval()
-    ours.load_state_dict(FORMATS["gpt2"].read(theirs.state_dict(), ours.config))
+    ours.load_state_dict(convert.GPT2.read_tensors(theirs.state_dict(), ours.config))
     least = 0 if can_end else longest
     found, ended = [], 0
     for prompt in ([5], [2, 3, 11], [7, 7, 7, 7]):
@@ -539,7 +546,7 @@ def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, ca
             return_dict_in_generate=True, output_scores=True, pad_token_id=0, min_new_tokens=least,
         )  # fmt: skip
         config = SearchConfig(
-            beams=4, n_best=3, length_penalty=length_penalty, max_new_tokens=longest, max_ratio=None,
+            num_beams=4, n_best=3, length_penalty=length_penalty, max_new_tokens=longest, max_len_a=None,
             min_new_tokens=least,
         )  # fmt: skip
         decoder, ids = TorchGPTDecoder(ours), torch.tensor([prompt])
@@ -553,31 +560,32 @@ def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, ca
             ended += hypothesis.ended
             assert hypothesis.score == pytest.approx(float(score), abs=1e-6)  # they add up in single precision
     assert all(mine == their for mine, their in found), found
-    assert bool(ended) == (can_end and length_penalty < 1)  # means per token favour the longest here
+    assert bool(ended) == (can_end and length_penalty < 1)  # means per token favor the longest here
 
 
 # --- wrong use ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("given_settings", "named"),
+    ("given_settings", "argument"),
     [
-        (dict(beams=0), "beams must be at least 1, not 0"),
-        (dict(n_best=0), "n_best must be at least 1"),
-        (dict(beams=3, n_best=4), "set beams to 4"),
-        (dict(max_new_tokens=0), "max_new_tokens must be at least 1"),
-        (dict(min_new_tokens=-1), "min_new_tokens must be at least 0"),
-        (dict(min_new_tokens=9, max_new_tokens=8), r"min_new_tokens \(9\) is more than max_new_tokens \(8\)"),
-        (dict(max_extra=-1), "max_extra must be at least 0"),
-        (dict(max_ratio=0.0), "max_ratio must be a number above 0"),
-        (dict(max_ratio=math.nan), "max_ratio must be a number above 0"),
-        (dict(length_penalty=math.nan), "length_penalty must be between -10 and 10"),
-        (dict(length_penalty=11.0), "not 11.0"),
+        (dict(num_beams=0), "num_beams"),
+        (dict(n_best=0), "n_best"),
+        (dict(num_beams=3, n_best=4), "n_best"),
+        (dict(max_new_tokens=0), "max_new_tokens"),
+        (dict(min_new_tokens=-1), "min_new_tokens"),
+        (dict(min_new_tokens=9, max_new_tokens=8), "min_new_tokens"),
+        (dict(max_len_b=-1), "max_len_b"),
+        (dict(max_len_a=0.0), "max_len_a"),
+        (dict(max_len_a=math.nan), "max_len_a"),
+        (dict(length_penalty=math.nan), "length_penalty"),
+        (dict(length_penalty=11.0), "length_penalty"),
     ],
 )
-def test_settings_that_make_no_sense(given_settings: dict[str, float], named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        SearchConfig(**given_settings)  # type: ignore[arg-type]
+def test_settings_that_make_no_sense(given_settings: dict[str, Any], argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        SearchConfig(**given_settings)
+    assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize("function", [greedy, beam_search, stream])
@@ -618,7 +626,7 @@ def test_a_broken_model_is_named(place: tuple[int, int], bad: float) -> None:
 def test_any_of_several_ends_is_an_end() -> None:
     # 5 ends a text as END does.
     table = table_of({START: {2: 0.15, 3: 0.1, END: 0.45, 5: 0.3}, 2: {5: 0.6, 4: 0.4}, 3: {END: 1}, 4: {END: 1}}, 6)
-    config = SearchConfig(beams=2, n_best=2, length_penalty=0.0)
+    config = SearchConfig(num_beams=2, n_best=2, length_penalty=0.0)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]
     assert [(one.ids, one.end_id, one.ended) for one in found] == [((), END, True), ((), 5, True)]
     assert [one.log_prob for one in found] == pytest.approx([math.log(0.45), math.log(0.3)])
@@ -627,16 +635,16 @@ def test_any_of_several_ends_is_an_end() -> None:
         *ONE_SOURCE,
         end_id=END,
         other_ends=[5],
-        config=SearchConfig(beams=2, n_best=2, length_penalty=0.0, min_new_tokens=1),
+        config=SearchConfig(num_beams=2, n_best=2, length_penalty=0.0, min_new_tokens=1),
     )[0]
     assert [(one.ids, one.end_id) for one in later] == [((3,), END), ((2,), 5)]
-    with pytest.raises(UsageError, match="end symbol \\(5\\) is among forbidden_ids"):
+    with pytest.raises(UsageError, match="end token \\(5\\) is among forbidden_ids"):
         beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], forbidden_ids=[5])
 
 
 def test_ends_leave_room_for_what_goes_on() -> None:
     # Of both beams the two ends are likelier than what goes on, which wins in the long run.
     table = table_of({START: {2: 0.5, 3: 0.5}, **{i: {END: 0.35, 5: 0.35, 4: 0.3} for i in (2, 3)}, 4: {END: 1}}, 6)
-    config = SearchConfig(beams=2, n_best=2, length_penalty=2.0)
+    config = SearchConfig(num_beams=2, n_best=2, length_penalty=2.0)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]
     assert [one.ids for one in found] == [(2, 4), (3, 4)]

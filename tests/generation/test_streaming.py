@@ -1,17 +1,17 @@
-"""Streamed text: the pieces join to the whole, for every kind of tokenizer, and nothing is shown too early."""
+"""Streamed text: the tokens join to the whole, for every kind of tokenizer, and nothing is shown too early."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import RegardError
-from regard.generation.streaming import TextStream, behind, certain_length, pieces
-from regard.text.tokenizer import Tokenizer
-from regard.text.training import train_tokenizer
+from regard.generation.streaming import TextStream, behind, certain_length, text_chunks
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import RegardError
 
 TEXTS = [
     "The animal did not cross the street because it was too tired.",
@@ -26,16 +26,24 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return train_tokenizer(TEXTS, kind=request.param, vocab_size=400)
 
 
-def push_all(decode: object, ids: Sequence[int]) -> list[str]:
-    stream = TextStream(decode)  # type: ignore[arg-type]
+def push_all(decode: object, ids: Sequence[int], byte_ids: Collection[int] = ()) -> list[str]:
+    stream = TextStream(decode, byte_ids)  # type: ignore[arg-type]
     return [*(stream.push(i) for i in ids), stream.finish()]
 
 
 @given(data=st.data())
-def test_pieces_join_to_the_text_of_all_ids(tokenizer: Tokenizer, data: st.DataObject) -> None:
-    """Any ids at all: half characters, continuations without a word, special symbols."""
+def test_tokens_join_to_the_text_of_all_ids(tokenizer: Tokenizer, data: st.DataObject) -> None:
+    """Any ids at all: half characters, continuations without a word, special tokens."""
     ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=30))
-    assert "".join(push_all(tokenizer.decode, ids)) == tokenizer.decode(ids)
+    assert "".join(push_all(tokenizer.decode, ids, tokenizer.byte_ids)) == tokenizer.decode(ids)
+
+
+def test_a_run_of_byte_tokens_is_shown_when_it_is_over() -> None:
+    """One byte that is not UTF-8 makes the whole run unreadable, also what could be read before."""
+    tokenizer = train_tokenizer(TEXTS, kind="bpe", vocab_size=400)
+    null, tab, half = (tokenizer.vocabulary().index(f"<0x{byte:02X}>") for byte in (0, 9, 128))
+    shown = push_all(tokenizer.decode, [null, tab, half], tokenizer.byte_ids)
+    assert shown == ["", "", "", "\ufffd" * 3]
 
 
 @pytest.mark.parametrize("text", TEXTS[:3])
@@ -43,9 +51,9 @@ def test_sentences_come_whole(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
     shown = push_all(tokenizer.decode, ids)
     assert "".join(shown) == tokenizer.decode(ids)
-    assert sum(bool(piece) for piece in shown) > 4  # and not only at the end
-    assert "".join(pieces(tokenizer.decode, iter(ids))) == tokenizer.decode(ids)
-    assert all(pieces(tokenizer.decode, ids))
+    assert sum(bool(chunk) for chunk in shown) > 4  # and not only at the end
+    assert "".join(text_chunks(tokenizer.decode, iter(ids), tokenizer.byte_ids)) == tokenizer.decode(ids)
+    assert all(text_chunks(tokenizer.decode, ids))
 
 
 @given(text=st.text(max_size=20))
@@ -58,7 +66,7 @@ def test_bytes_of_any_text(text: str) -> None:
     shown = push_all(decode, text.encode())
     assert "".join(shown) == text
     if "\ufffd" not in text:
-        assert not any("\ufffd" in piece for piece in shown)
+        assert not any("\ufffd" in chunk for chunk in shown)
 
 
 def test_a_word_waits_for_what_follows() -> None:
@@ -68,7 +76,7 @@ def test_a_word_waits_for_what_follows() -> None:
 
 
 def test_a_last_word_may_be_rewritten() -> None:
-    # As tokenizers do that close up what was cut apart: "do n't" becomes "don't" with its last piece.
+    # As tokenizers do that close up what was cut apart: "do n't" becomes "don't" with its last token.
     texts = ["do", "do n", "do n'", "don't", "don't go"]
     assert push_all(lambda ids: texts[len(ids) - 1], range(5)) == ["", "do", "", "", "n't", " go"]
 
@@ -102,7 +110,7 @@ def test_text_that_was_taken_back_is_an_error() -> None:
 
 
 def test_nothing_streams_as_nothing() -> None:
-    assert list(pieces(lambda ids: "", [])) == []
+    assert list(text_chunks(lambda ids: "", [])) == []
 
 
 def test_text_behind_a_text_keeps_the_space_before_its_first_word() -> None:

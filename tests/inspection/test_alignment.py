@@ -1,6 +1,6 @@
 """Alignments from attention, by hand: what belongs to which word, which head is chosen, how far it is from gold.
 
-Weights are planted in a stand-in for a trace, and the tokenizer is one of single characters, so that every piece is
+Weights are planted in a stand-in for a trace, and the tokenizer is one of single characters, so that every token is
 known and every number can be worked out on paper.
 """
 
@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.errors import UsageError
 from regard.inspection.alignment import (
     AlignedPair,
     AligningHead,
@@ -26,31 +25,32 @@ from regard.inspection.alignment import (
     word_spans,
     word_weights,
 )
-from regard.tasks.translate import Vocabularies
-from regard.text.training import train_tokenizer
+from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import UsageError
 
 CHARACTERS = train_tokenizer(["ab c", "x yz", "wv"], kind="char", vocab_size=40)
 
 
 class PlantedTranslator:
-    """A translator whose attention was decided beforehand: address → (heads, start and target pieces, source pieces
+    """A translator whose attention was decided beforehand: address → (heads, start and target tokens, source tokens
     and end)."""
 
-    vocabularies = Vocabularies(CHARACTERS, CHARACTERS)
+    tokenizers = TokenizerPair(CHARACTERS, CHARACTERS)
 
     def __init__(self, weights: dict[str, Tensor]) -> None:
         self.weights = weights
 
     def trace(self, source: str, target: str) -> Any:
-        return SimpleNamespace(recipes=dict.fromkeys(self.weights), weights=lambda address: self.weights[address])
+        return SimpleNamespace(captured=dict.fromkeys(self.weights), weights=lambda address: self.weights[address])
 
 
 def planted(weights: dict[str, Tensor]) -> Any:
     return PlantedTranslator(weights)
 
 
-def test_the_characters_are_the_pieces() -> None:
-    assert [piece.token for piece in CHARACTERS.pieces("ab c")] == ["a", "b", " ", "c"]
+def test_the_characters_are_the_tokens() -> None:
+    assert [span.token for span in CHARACTERS.token_spans("ab c")] == ["a", "b", " ", "c"]
 
 
 # "ab c" has the words ab and c; "x yz" the words x and yz. Rows: start, x, space, y, z; columns: a, b, space, c, end.
@@ -64,7 +64,7 @@ ROWS = [
 ]
 
 
-def test_source_pieces_are_added_and_target_pieces_averaged() -> None:
+def test_source_tokens_are_added_and_target_tokens_averaged() -> None:
     weights = torch.tensor([ROWS])
     translator = planted({"decoder.0.cross": weights})
     trace = translator.trace("ab c", "x yz")
@@ -90,7 +90,7 @@ def gold_pair(*links: tuple[int, int]) -> AlignedPair:
 
 
 def noise(heads: int) -> Tensor:
-    """Heads that look at the end symbol and a little at the first word, which is half right at best."""
+    """Heads that look at the end token and a little at the first word, which is half right at best."""
     weights = torch.zeros(heads, 5, 5)
     weights[..., 4], weights[..., 0] = 0.9, 0.1
     return weights
@@ -108,7 +108,7 @@ def test_the_planted_head_is_found_in_its_layer_and_with_its_timing() -> None:
     pairs = [gold_pair((0, 0), (1, 1))] * 3
     head = choose_head(translator, pairs)
     assert head == AligningHead("decoder.1.cross", 2, "writing", error_rate=0.0)
-    assert str(head) == "decoder.1.cross head 2, when writing a piece"
+    assert str(head) == "decoder.1.cross head 2, when writing a token"
     assert error_rate(translator, pairs, head) == 0
 
 
@@ -138,13 +138,13 @@ def test_choosing_needs_sentences() -> None:
 
 
 def test_a_real_model_is_traced_as_the_planted_one(tmp_path: Any) -> None:
-    """Rows of word weights can lack what is spent on spaces and the end symbol, and are otherwise shares."""
+    """Rows of word weights can lack what is spent on spaces and the end token, and are otherwise shares."""
     import regard
 
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"ab c{i}\tx yz{i}\n" for i in range(10)), encoding="utf-8")
-    shape: dict[str, Any] = dict(size="tiny", width=16, heads=2, head_width=8, hidden=16, tokenizer="byte-bpe")
-    translator = regard.train("translate", file, out=tmp_path / "m", steps=1, pieces=300, **shape)
+    shape: dict[str, Any] = dict(size="tiny", d_model=16, num_heads=2, head_dim=8, d_ff=16, tokenizer="byte-bpe")
+    translator = regard.train("translate", file, out=tmp_path / "m", steps=1, vocab_size=300, **shape)
     pair = plain_pair("ab c1", "x yz1")
     trace = translator.trace(pair.source, pair.target)
     for when in ("reading", "writing"):

@@ -6,45 +6,46 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import UsageError
 from regard.inspection.causal import causal_training
-from regard.models.gpt import GPT
-from regard.models.gpt_settings import GPTConfig
-from regard.tasks.generate import Writer
-from regard.text.training import train_tokenizer
+from regard.models.gpt.config import GPTConfig
+from regard.models.gpt.model import GPT
+from regard.tasks.generate.predictor import TextGenerator
+from regard.tasks.score.predictor import Scorer
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import UsageError
 from regard.views.causal import CausalTraining, causal_view
 
 TEXT = "a bad cab faced"
 
 
 @pytest.fixture(scope="module")
-def writer() -> Writer:
+def text_generator() -> TextGenerator:
     tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=100)
     torch.manual_seed(0)
     config = GPTConfig(
-        vocab_size=tokenizer.vocab_size, context=11, layers=2, width=14, heads=2, head_width=6, hidden=17
+        vocab_size=tokenizer.vocab_size, context_length=11, num_layers=2, d_model=14, num_heads=2, head_dim=6, d_ff=17
     )
     model = GPT(config)
     for param in model.parameters():
         torch.nn.init.normal_(param, std=0.4)
-    return Writer(model, tokenizer)
+    return TextGenerator(model, tokenizer)
 
 
-def test_m95_a_triangle_with_targets_and_losses(writer: Writer) -> None:
-    found = causal_training(writer, "a bad cab")
+def test_m95_a_triangle_with_targets_and_losses(text_generator: TextGenerator) -> None:
+    found = causal_training(text_generator, "a bad cab")
     assert list(found.tokens) == list("a bad cab")
-    assert (found.keep == np.tri(9, dtype=bool)).all()
+    assert (found.mask == np.tri(9, dtype=bool)).all()
     # Each loss alone: the probability of the next character after a text that ends there.
-    ids = writer.tokenizer.encode("a bad cab")
+    ids = text_generator.tokenizer.encode("a bad cab")
     for place, loss in enumerate(found.losses):
         with torch.no_grad():
-            logits = writer.model(torch.tensor([ids[: place + 1]]))[0, -1]
+            logits = text_generator.model(torch.tensor([ids[: place + 1]]))[0, -1]
         assert loss == pytest.approx(-logits.log_softmax(-1)[ids[place + 1]].item(), abs=1e-5)
-    assert found.loss == pytest.approx(writer.score("a bad cab").loss, abs=1e-5)
+    assert found.loss == pytest.approx(Scorer.adapt(text_generator)("a bad cab").loss, abs=1e-5)
 
 
-def test_m95_loss_positions_are_listed(writer: Writer) -> None:
-    found = causal_training(writer, "a bad cab")
+def test_m95_loss_positions_are_listed(text_generator: TextGenerator) -> None:
+    found = causal_training(text_generator, "a bad cab")
     lines = found.lines()
     assert len(lines) == 10
     assert "■ · · · · · · · ·  → ␣" in lines[0]
@@ -55,28 +56,28 @@ def test_m95_loss_positions_are_listed(writer: Writer) -> None:
     assert numbers["losses"][-1] is None
 
 
-def test_the_picture_follows_the_models_own_mask(writer: Writer) -> None:
+def test_the_picture_follows_the_models_own_mask(text_generator: TextGenerator) -> None:
     from regard.nn import masks
 
-    model = GPT(writer.model.config)
-    model.keep = masks.everything()
-    assert causal_training(Writer(model, writer.tokenizer), "a bad").keep.all()
+    model = GPT(text_generator.model.config)
+    model.mask = masks.no_mask()
+    assert causal_training(TextGenerator(model, text_generator.tokenizer), "a bad").mask.all()
 
 
-def test_a_long_text_ends_with_the_context(writer: Writer) -> None:
-    assert len(causal_training(writer, TEXT).tokens) == 11
+def test_a_long_text_ends_with_the_context(text_generator: TextGenerator) -> None:
+    assert len(causal_training(text_generator, TEXT).tokens) == 11
 
 
-def test_what_cannot_be_drawn(writer: Writer) -> None:
+def test_what_cannot_be_drawn(text_generator: TextGenerator) -> None:
     with pytest.raises(UsageError, match="fewer than two tokens"):
-        causal_training(writer, "a")
+        causal_training(text_generator, "a")
     with pytest.raises(UsageError, match="3 tokens need a mask of 3 × 3 and 2 losses"):
-        CausalTraining(tokens=["a", "b", "c"], keep=np.ones((2, 2), dtype=bool), losses=[1.0])
+        CausalTraining(tokens=["a", "b", "c"], mask=np.ones((2, 2), dtype=bool), losses=[1.0])
 
 
-def test_the_page_and_its_picture(writer: Writer) -> None:
-    view = causal_view(causal_training(writer, "a bad cab"), title="<i>a bad cab</i>")
-    assert view.data["keep"][2] == [1, 1, 1, 0, 0, 0, 0, 0, 0]
+def test_the_page_and_its_picture(text_generator: TextGenerator) -> None:
+    view = causal_view(causal_training(text_generator, "a bad cab"), title="<i>a bad cab</i>")
+    assert view.data["mask"][2] == [1, 1, 1, 0, 0, 0, 0, 0, 0]
     assert view.data["tokens"] == [c if c != " " else "␣" for c in "a bad cab"]
     assert "<i>a bad" not in view.html()
     svg = view.svg()
@@ -86,7 +87,7 @@ def test_the_page_and_its_picture(writer: Writer) -> None:
 
 def test_only_so_many_positions_are_drawn() -> None:
     count = 80
-    training = CausalTraining(tokens=["x"] * count, keep=np.tri(count, dtype=bool), losses=[1.0] * (count - 1))
+    training = CausalTraining(tokens=["x"] * count, mask=np.tri(count, dtype=bool), losses=[1.0] * (count - 1))
     view = causal_view(training, title="long")
-    assert (view.data["shown"], view.data["count"], len(view.data["keep"])) == (64, 80, 64)
+    assert (view.data["shown"], view.data["count"], len(view.data["mask"])) == (64, 80, 64)
     assert "no target" not in view.svg()

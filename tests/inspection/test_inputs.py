@@ -9,29 +9,30 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import UsageError
 from regard.inspection.inputs import input_sums
-from regard.models.bert import Bert, BertForPretraining, BertForSequence
-from regard.models.bert_settings import BertConfig, HeadConfig
-from regard.nn.packed import pack_weights
-from regard.nn.taps import observe
-from regard.tasks.classify import Classifier
-from regard.tasks.embed import Embedder
-from regard.tasks.fill import Filler
-from regard.tasks.labelling import as_inputs
-from regard.text.tokenizer import Symbols
-from regard.text.training import train_tokenizer
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import Bert, BertForPretraining, BertForSequenceClassification
+from regard.models.heads import HeadConfig
+from regard.nn.hooks import observe
+from regard.nn.quantized import quantize_weights
+from regard.tasks.embed.predictor import Embedder
+from regard.tasks.encoder.batching import collate
+from regard.tasks.fill.predictor import MaskFiller
+from regard.tasks.pair.predictor import PairClassifier
+from regard.tokenizers.tokenizer import SpecialTokens
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import UsageError
 
 TOKENIZER = train_tokenizer(
     ["my dog is cute he likes playing"] * 5,
     kind="wordpiece",
     vocab_size=60,
-    symbols=Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]"),
+    special_tokens=SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]"),
 )
 
 
 def config(**changes: int) -> BertConfig:
-    shape = dict(layers=1, width=14, hidden=20, heads=2, head_width=7, context=30)
+    shape = dict(num_layers=1, d_model=14, d_ff=20, num_heads=2, head_dim=7, context_length=30)
     return BertConfig(**{"vocab_size": TOKENIZER.vocab_size, **shape, **changes})  # type: ignore[arg-type]
 
 
@@ -45,18 +46,18 @@ def embedder() -> Embedder:
 
 
 @pytest.mark.parametrize("text", ["my dog is cute", ("my dog is cute", "he likes playing")])
-def test_m145_the_sum_of_three_tables_normalised(embedder: Embedder, text: str | tuple[str, str]) -> None:
+def test_m145_the_sum_of_three_tables_normalized(embedder: Embedder, text: str | tuple[str, str]) -> None:
     found = input_sums(embedder, text)
     tables = {name: part.detach().double().numpy() for name, part in embedder.bert.embedding.named_parameters()}
     ids, segments = np.array(found.ids), np.array(found.segments)
-    total = tables["weight"][ids] + tables["segments.weight"][segments] + tables["positions.weight"][: len(ids)]
+    total = tables["weight"][ids] + tables["token_types.weight"][segments] + tables["positions.weight"][: len(ids)]
     np.testing.assert_allclose(found.sums, total, atol=1e-5)
     centred = total - total.mean(axis=1, keepdims=True)
     normal = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-12)
-    np.testing.assert_allclose(found.normalised, normal * tables["norm.scale"] + tables["norm.shift"], atol=1e-5)
+    np.testing.assert_allclose(found.normalized, normal * tables["norm.weight"] + tables["norm.bias"], atol=1e-5)
     with torch.no_grad(), observe(embedder.bert, "embedding") as seen:
-        embedder.bert(*as_inputs([embedder.row(text)], TOKENIZER.pad_id, torch.device("cpu")))
-    np.testing.assert_allclose(found.normalised, seen["embedding"][0].numpy(), atol=1e-6)
+        embedder.bert(*collate([embedder.encode_input(text)], TOKENIZER.pad_id, torch.device("cpu")))
+    np.testing.assert_allclose(found.normalized, seen["embedding"][0].numpy(), atol=1e-6)
 
 
 def test_m145_segments_part_behind_the_first_separator(embedder: Embedder) -> None:
@@ -69,11 +70,11 @@ def test_m145_segments_part_behind_the_first_separator(embedder: Embedder) -> No
     assert found.lines()[-1].split() == ["[SEP]", str(TOKENIZER.end_id), "B", str(len(found.tokens) - 1)]
 
 
-def test_gaps_are_gaps() -> None:
+def test_masks_are_masks() -> None:
     torch.manual_seed(0)
-    symbols = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]", mask="[MASK]")
-    tokenizer = train_tokenizer(["my dog is cute"] * 5, kind="wordpiece", vocab_size=60, symbols=symbols)
-    filler = Filler(BertForPretraining(config(vocab_size=tokenizer.vocab_size)), tokenizer)
+    special_tokens = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]", mask="[MASK]")
+    tokenizer = train_tokenizer(["my dog is cute"] * 5, kind="wordpiece", vocab_size=60, special_tokens=special_tokens)
+    filler = MaskFiller(BertForPretraining(config(vocab_size=tokenizer.vocab_size)), tokenizer)
     for text in ("my [MASK] is cute", ("my [MASK]", "is [MASK] cute")):
         found = input_sums(filler, text)
         assert list(found.tokens).count("[MASK]") == (1 if isinstance(text, str) else 2)
@@ -81,16 +82,17 @@ def test_gaps_are_gaps() -> None:
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
-def test_of_packed_weights(embedder: Embedder, precision: Any) -> None:
-    packed = copy.deepcopy(embedder)
-    pack_weights(packed.model, precision)
-    plain, found = input_sums(embedder, "my dog").sums, input_sums(packed, "my dog").sums
+def test_of_quantized_weights(embedder: Embedder, precision: Any) -> None:
+    quantized = copy.deepcopy(embedder)
+    quantize_weights(quantized.model, precision)
+    plain, found = input_sums(embedder, "my dog").sums, input_sums(quantized, "my dog").sums
     assert np.abs(found - plain).max() < 0.2 * np.abs(plain).max()
 
 
-def test_of_a_model_with_a_head_and_of_one_segment() -> None:
-    head = HeadConfig(kind="sequence", labels=("a", "b"))
-    classifier = Classifier(BertForSequence(config(), 2), TOKENIZER, head=head)
+def test_of_a_model_with_a_head_and_of_one_token_type() -> None:
+    head = HeadConfig(kind="sequence_classification", labels=("a", "b"))
+    classifier = PairClassifier(BertForSequenceClassification(config(), 2), TOKENIZER, head=head)
     assert input_sums(classifier, ("my dog", "he likes")).segments[-1] == 1
-    with pytest.raises(UsageError, match="one segment"):
-        input_sums(Embedder(Bert(config(segments=1)), TOKENIZER), ("my dog", "he likes"))
+    with pytest.raises(UsageError) as error:
+        input_sums(Embedder(Bert(config(type_vocab_size=1)), TOKENIZER), ("my dog", "he likes"))
+    assert error.value.argument == "type_vocab_size"

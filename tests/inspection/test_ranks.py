@@ -5,51 +5,53 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from regard.errors import UsageError
 from regard.inspection.ranks import rank_curve, truncate_values, value_factors, value_ranks, value_spectra
-from regard.models.gpt import GPT
-from regard.models.gpt_settings import GPTConfig
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerConfig
+from regard.models.gpt.config import GPTConfig
+from regard.models.gpt.model import GPT
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import Transformer
 from regard.nn import masks
 from regard.nn.attention import attention_weights
+from regard.nn.hooks import capture
 from regard.nn.lora import LoRAConfig, add_adapters, merge
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.taps import capture
-from regard.tasks.generate import Writer
-from regard.text.training import train_tokenizer
+from regard.tasks.generate.predictor import TextGenerator
+from regard.tasks.score.predictor import Scorer
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import UsageError
 from regard.views.ranks import Ranks, ranks_view
 
-WIDTH, HEADS, HEAD_WIDTH = 14, 6, 5
+WIDTH, HEADS, HEAD_DIM = 14, 6, 5
 
 
 def make_attention(shared: int | None = None, *, bias: bool = True) -> MultiHeadAttention:
     torch.manual_seed(0)
-    made = MultiHeadAttention(WIDTH, heads=HEADS, head_width=HEAD_WIDTH, key_value_heads=shared, bias=bias).double()
+    made = MultiHeadAttention(WIDTH, num_heads=HEADS, head_dim=HEAD_DIM, num_kv_heads=shared, bias=bias).double()
     for param in made.parameters():
         torch.nn.init.normal_(param, std=0.4)
     return made.eval()
 
 
 @pytest.fixture(scope="module")
-def writer() -> Writer:
+def text_generator() -> TextGenerator:
     text = "a bad cab faced a decade. "
     tokenizer = train_tokenizer([text], kind="char", vocab_size=100)
     torch.manual_seed(1)
     config = GPTConfig(
-        vocab_size=tokenizer.vocab_size, context=23, layers=3, width=WIDTH, heads=HEADS, head_width=HEAD_WIDTH,
-        hidden=17, bias=True, norm="layer", positions="learned",
+        vocab_size=tokenizer.vocab_size, context_length=23, num_layers=3, d_model=WIDTH, num_heads=HEADS,
+        head_dim=HEAD_DIM, d_ff=17, bias=True, norm="layer", positions="learned",
     )  # fmt: skip
     model = GPT(config)
     for param in model.parameters():
         torch.nn.init.normal_(param, std=0.5)
-    return Writer(model, tokenizer)
+    return TextGenerator(model, tokenizer)
 
 
 @pytest.mark.parametrize("shared", [None, 1, 3])
@@ -60,7 +62,7 @@ def test_m119_the_factored_product_is_what_the_layer_computes(shared: int | None
     with torch.no_grad():
         computed = attention(x, masks.causal())[0]
         q, k, _ = attention._self(x, None, None)
-        k = k.repeat_interleave(HEADS // attention.key_value_heads, dim=1)
+        k = k.repeat_interleave(HEADS // attention.num_kv_heads, dim=1)
         weights = attention_weights(q, k, masks.causal())[0]
     product = value_factors(attention).product
     assert product.shape == (HEADS, WIDTH, WIDTH)
@@ -70,15 +72,15 @@ def test_m119_the_factored_product_is_what_the_layer_computes(shared: int | None
 
 def test_m119_the_rank_of_a_heads_value_matrix_is_at_most_the_heads_width() -> None:
     factors = value_factors(make_attention())
-    assert factors.ranks() == [HEAD_WIDTH] * HEADS
+    assert factors.ranks() == [HEAD_DIM] * HEADS
     spectrum = factors.spectrum()
     for head in range(HEADS):
         whole = np.linalg.svd(factors.product[head].numpy(), compute_uv=False)
-        assert whole[:HEAD_WIDTH] == pytest.approx(spectrum[head].numpy())
-        assert whole[HEAD_WIDTH:] == pytest.approx(0, abs=1e-12)
+        assert whole[:HEAD_DIM] == pytest.approx(spectrum[head].numpy())
+        assert whole[HEAD_DIM:] == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("rank", range(HEAD_WIDTH + 2))
+@pytest.mark.parametrize("rank", range(HEAD_DIM + 2))
 def test_a_truncated_product_is_the_nearest_of_its_rank(rank: int) -> None:
     factors = value_factors(make_attention())
     cut = factors.down @ factors.truncated_up(rank)
@@ -89,7 +91,7 @@ def test_a_truncated_product_is_the_nearest_of_its_rank(rank: int) -> None:
 
 
 def test_a_head_may_be_wider_than_the_model() -> None:
-    attention = MultiHeadAttention(3, heads=2, head_width=5).double()
+    attention = MultiHeadAttention(3, num_heads=2, head_dim=5).double()
     assert value_factors(attention).spectrum().shape == (2, 3)
 
 
@@ -103,27 +105,27 @@ def test_biases_go_on_and_a_full_rank_changes_nothing(shared: int | None) -> Non
             out: Tensor = made[0](x, masks.causal())  # type: ignore[index]
         return out
 
-    torch.testing.assert_close(run(truncate_values(model, HEAD_WIDTH)), run(model), atol=1e-5, rtol=0)
+    torch.testing.assert_close(run(truncate_values(model, HEAD_DIM)), run(model), atol=1e-5, rtol=0)
     nothing = run(truncate_values(model, 0))
     # Without any values only the constant is left: the same at every position, for whatever text.
     torch.testing.assert_close(nothing, nothing[:1, :1].expand_as(nothing), atol=1e-12, rtol=0)
     attention = model[0]
-    bias = attention.query_key_value.bias[-attention.key_value_heads * HEAD_WIDTH :].view(-1, HEAD_WIDTH)
-    joined = bias.repeat_interleave(HEADS // attention.key_value_heads, dim=0).flatten()
-    torch.testing.assert_close(nothing[0, 0], attention.output(joined).detach(), atol=1e-5, rtol=0)
+    bias = attention.qkv_proj.bias[-attention.num_kv_heads * HEAD_DIM :].view(-1, HEAD_DIM)
+    joined = bias.repeat_interleave(HEADS // attention.num_kv_heads, dim=0).flatten()
+    torch.testing.assert_close(nothing[0, 0], attention.out_proj(joined).detach(), atol=1e-5, rtol=0)
 
 
 def test_spectra_of_every_attention_of_a_translator() -> None:
     config = TransformerConfig(
-        vocab_size=11, width=14, hidden=17, heads=2, head_width=5, encoder_layers=1, decoder_layers=1
+        vocab_size=11, d_model=14, d_ff=17, num_heads=2, head_dim=5, num_encoder_layers=1, num_decoder_layers=1
     )
     spectra = value_spectra(Transformer(config))
     assert list(spectra) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
     assert all(values.shape == (2, 5) for values in spectra.values())
 
 
-def test_adapters_count_as_part_of_the_matrices(writer: Writer) -> None:
-    adapted = copy.deepcopy(writer.model)
+def test_adapters_count_as_part_of_the_matrices(text_generator: TextGenerator) -> None:
+    adapted = copy.deepcopy(text_generator.model)
     add_adapters(adapted, LoRAConfig(lora_rank=2), seed=0)
     for name, param in adapted.named_parameters():
         if name.endswith("lora_b"):
@@ -133,25 +135,26 @@ def test_adapters_count_as_part_of_the_matrices(writer: Writer) -> None:
     merge(adapted)
     for address, values in value_spectra(adapted).items():
         torch.testing.assert_close(found[address], values)
-        assert not torch.allclose(values, value_spectra(writer.model)[address])
+        assert not torch.allclose(values, value_spectra(text_generator.model)[address])
 
 
-def test_the_curve_ends_at_the_model_as_it_is(writer: Writer) -> None:
+def test_the_curve_ends_at_the_model_as_it_is(text_generator: TextGenerator) -> None:
     text = "a bad cab faced a decade."
-    curve = rank_curve(writer, text)
+    curve = rank_curve(text_generator, text)
     assert list(curve) == [0, 1, 2, 4, 5]
-    assert curve[5] == writer.score(text).loss
-    by_hand = Writer(truncate_values(writer.model, 2), writer.tokenizer).score(text).loss  # type: ignore[arg-type]
-    assert rank_curve(writer, text, ranks=[2]) == {2: pytest.approx(by_hand)}
+    assert curve[5] == Scorer.adapt(text_generator)(text).loss
+    truncated: Any = truncate_values(text_generator.model, 2)
+    by_hand = Scorer(truncated, text_generator.tokenizer)(text).loss
+    assert rank_curve(text_generator, text, ranks=[2]) == {2: pytest.approx(by_hand)}
     assert not math.isclose(curve[1], curve[5])
 
 
-def test_the_model_itself_is_left_alone(writer: Writer) -> None:
-    before = {name: value.clone() for name, value in writer.model.state_dict().items()}
-    one = truncate_values(writer.model, 1, addresses=["decoder.1.self"])
-    assert all(torch.equal(value, before[name]) for name, value in writer.model.state_dict().items())
+def test_the_model_itself_is_left_alone(text_generator: TextGenerator) -> None:
+    before = {name: value.clone() for name, value in text_generator.model.state_dict().items()}
+    one = truncate_values(text_generator.model, 1, addresses=["decoder.1.self"])
+    assert all(torch.equal(value, before[name]) for name, value in text_generator.model.state_dict().items())
     changed = [name for name, value in one.state_dict().items() if not torch.equal(value, before[name])]
-    assert all(name.startswith("decoder.1.self_attention.output") for name in changed)
+    assert all(name.startswith("decoder.1.self_attention.out_proj") for name in changed)
     with capture(one) as trace:
         one(torch.tensor([[1, 2]]))
     assert trace.weights("decoder.1.self").shape[-1] == 2
@@ -162,24 +165,26 @@ def test_the_model_itself_is_left_alone(writer: Writer) -> None:
     [
         (lambda w: truncate_values(w.model, -1), "a rank must be 0 or more, not -1"),
         (lambda w: truncate_values(w.model, 1, addresses=["decoder.9.self"]), "unknown attention 'decoder.9.self'"),
-        (lambda w: Ranks(width=2, head_width=1, spectra={}, ranks={}, losses={0: 1.0}), "at least one attention"),
+        (lambda w: Ranks(d_model=2, head_dim=1, spectra={}, ranks={}, losses={0: 1.0}), "at least one attention"),
         (
-            lambda w: Ranks(width=2, head_width=1, spectra={"a": np.zeros(3)}, ranks={"a": [1]}, losses={0: 1.0}),
+            lambda w: Ranks(d_model=2, head_dim=1, spectra={"a": np.zeros(3)}, ranks={"a": [1]}, losses={0: 1.0}),
             "of shape \\(heads, head width\\)",
         ),
     ],
     ids=["negative", "unknown", "nothing", "shape"],
 )
-def test_what_cannot_be_asked(writer: Writer, call: Callable[[Writer], object], message: str) -> None:
+def test_what_cannot_be_asked(
+    text_generator: TextGenerator, call: Callable[[TextGenerator], object], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
-        call(writer)
+        call(text_generator)
 
 
-def test_the_page_and_its_picture(writer: Writer) -> None:
-    ranks = value_ranks(writer, "a bad cab.")
+def test_the_page_and_its_picture(text_generator: TextGenerator) -> None:
+    ranks = value_ranks(text_generator, "a bad cab.")
     view = ranks_view(ranks, title="<b>a bad cab</b>")
     assert "a rank of at most 5" in view.data["note"]
-    assert f"{2 * WIDTH * HEAD_WIDTH} numbers instead of {WIDTH * WIDTH}" in view.data["note"]
+    assert f"{2 * WIDTH * HEAD_DIM} numbers instead of {WIDTH * WIDTH}" in view.data["note"]
     assert len(view.data["spectra"]) == 3
     assert "<b>a bad" not in view.html()
     assert "singular values of W^V · W^O, decoder.0.self" in view.svg()

@@ -1,4 +1,4 @@
-"""Senses by layer: vectors by hand, neighbours and maps as scikit-learn has them, and a real encoder on the world."""
+"""Senses by layer: vectors by hand, neighbors and maps as scikit-learn has them; a real encoder on synthetic data."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import torch
 from torch import nn
 
 import regard
-from regard.data.senses import world_senses
-from regard.data.world.senses import SenseSentence
-from regard.errors import DataError, UsageError
+from regard.data.senses import synthetic_senses
+from regard.data.synthetic.senses import SenseSentence
 from regard.inspection.senses import nearest_sentences, word_senses, word_vectors
-from regard.models.bert import Bert
-from regard.models.bert_settings import BertConfig
-from regard.tasks.embed import Embedder
-from regard.tasks.settings import EmbedConfig
-from regard.text.tokenizer import Symbols
-from regard.text.training import train_tokenizer
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import Bert
+from regard.tasks.embed.predictor import Embedder
+from regard.tasks.embed.spec import EmbedConfig
+from regard.tokenizers.tokenizer import SpecialTokens
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import DataError, UsageError
 from regard.views.senses import STATIC, LayerSenses, Senses, WordSenses, senses_view
 
-SENTENCES = [one for one in world_senses() if one.word in ("bank", "spring")][::3]
-SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
-# The words themselves are never seen: they fall into pieces.
+SENTENCES = [one for one in synthetic_senses() if one.word in ("bank", "spring")][::3]
+SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+# The words themselves are never seen: they fall into tokens.
 TOKENIZER = train_tokenizer(
     [one.text.replace(one.word, one.word[::-1]) for one in SENTENCES],
     kind="wordpiece",
     vocab_size=61,
-    symbols=SYMBOLS,
+    special_tokens=SPECIAL_TOKENS,
     lowercase=True,
 )
 
@@ -40,7 +40,13 @@ def make(context: int = 101, **settings: Any) -> Embedder:
     torch.manual_seed(3)
     bert = Bert(
         BertConfig(
-            vocab_size=TOKENIZER.vocab_size, layers=2, width=14, hidden=22, heads=2, head_width=7, context=context
+            vocab_size=TOKENIZER.vocab_size,
+            num_layers=2,
+            d_model=14,
+            d_ff=22,
+            num_heads=2,
+            head_dim=7,
+            context_length=context,
         )
     )
     for param in bert.parameters():
@@ -58,7 +64,7 @@ def found(embedder: Embedder) -> Senses:
     return word_senses(embedder, SENTENCES)
 
 
-def test_a_words_vector_is_the_mean_over_its_pieces(embedder: Embedder) -> None:
+def test_a_words_vector_is_the_mean_over_its_tokens(embedder: Embedder) -> None:
     vectors = word_vectors(embedder, SENTENCES)
     assert list(vectors) == [STATIC, "0", "1", "2"]
     for number in (0, 7, 41):
@@ -74,7 +80,7 @@ def test_a_words_vector_is_the_mean_over_its_pieces(embedder: Embedder) -> None:
 
 
 def test_neighbours_as_scikit_learn_finds_them(embedder: Embedder, found: Senses) -> None:
-    neighbours = pytest.importorskip("sklearn.neighbors")
+    neighbors = pytest.importorskip("sklearn.neighbors")
     vectors = word_vectors(embedder, SENTENCES)
     for word in found.words:
         numbers = [n for n, one in enumerate(SENTENCES) if one.word == word.word]
@@ -82,8 +88,8 @@ def test_neighbours_as_scikit_learn_finds_them(embedder: Embedder, found: Senses
         assert word.majority == max(Counter(meant).values()) / len(meant)
         for name in ("1", "2"):  # below, words at the same place are equally near
             rows = vectors[name][numbers].astype(np.float64)
-            search = neighbours.NearestNeighbors(n_neighbors=6, metric="cosine").fit(rows)
-            distances, others = search.kneighbors()  # without arguments a row is not its own neighbour
+            search = neighbors.NearestNeighbors(n_neighbors=6, metric="cosine").fit(rows)
+            distances, others = search.kneighbors()  # without arguments a row is not its own neighbor
             layer = word.layer(name)
             assert layer.accuracy == pytest.approx((meant[others[:, 0]] == meant).mean())
             np.testing.assert_array_equal(layer.nearest, others[:, :5])
@@ -142,9 +148,9 @@ def test_of_equally_near_sentences_the_commoner_sense_counts() -> None:
 
 def test_a_word_far_into_a_long_text_is_read_with_what_is_around_it(embedder: Embedder) -> None:
     one = SENTENCES[0]
-    filler = "a b c d e f g h "
-    long = SenseSentence(filler * 9 + one.text, one.word, len(filler) * 9 + one.start, one.sense)
-    short = make(max_tokens=25)
+    mask_filler = "a b c d e f g h "
+    long = SenseSentence(mask_filler * 9 + one.text, one.word, len(mask_filler) * 9 + one.start, one.sense)
+    short = make(max_seq_len=25)
     vector = word_vectors(short, [long])["2"][0]
     ids = TOKENIZER.encode(long.text)
     before, word = len(TOKENIZER.encode(long.text[: long.start])), len(TOKENIZER.encode(one.word))

@@ -13,20 +13,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError
-from regard.inspection.steps import attention_steps, chosen_attention
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import MODERN, TransformerConfig
+from regard.inspection.steps import attention_steps, choose_attention
+from regard.models.gpt.config import GPTConfig
+from regard.models.gpt.model import GPT
+from regard.models.transformer.config import MODERN, TransformerConfig
+from regard.models.transformer.model import Transformer
 from regard.nn import masks
+from regard.nn.hooks import Trace, capture
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.taps import Trace, capture
+from regard.utils.errors import UsageError
 from regard.views.steps import AttentionSteps, steps_view
 
 WORDS = ["Thinking", "Machines"]
 SOURCE, TARGET = [[2, 3, 4, 5, 6], [7, 8, 9, 0, 0]], [[1, 10, 11], [1, 12, 13]]
 TOKENS = {"encoder": [list("abcde"), list("fgh")], "decoder": [["<s>", "u", "v"], ["<s>", "x", "y"]]}
 SMALL: dict[str, Any] = dict(
-    vocab_size=17, encoder_layers=2, decoder_layers=2, width=22, hidden=13, heads=3, head_width=6
+    vocab_size=17, num_encoder_layers=2, num_decoder_layers=2, d_model=22, d_ff=13, num_heads=3, head_dim=6
 )
 
 
@@ -60,7 +62,7 @@ def tensor(array: object) -> Tensor:
 def thinking() -> tuple[Transformer, AttentionSteps, Tensor]:
     """One layer of the base shape reads two words; with the steps, what the attention really gave."""
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(vocab_size=11, architecture="encoder-only", encoder_layers=1)).eval()
+    model = Transformer(TransformerConfig(vocab_size=11, num_encoder_layers=1, num_decoder_layers=1)).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -71,7 +73,7 @@ def thinking() -> tuple[Transformer, AttentionSteps, Tensor]:
 
     def run() -> Trace:
         with torch.no_grad(), capture(model, tokens={"encoder": [WORDS]}) as trace:
-            model(torch.tensor([[3, 7]]), None)
+            model.encode(torch.tensor([[3, 7]]), masks.no_mask())
         return trace
 
     steps = attention_steps(model, run)
@@ -100,7 +102,7 @@ def test_m99_each_step_follows_from_the_one_before(thinking: tuple[Transformer, 
     x = x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
     torch.testing.assert_close(tensor(steps.inputs), x, atol=1e-5, rtol=0)
 
-    weight, bias = attention.query_key_value.weight.double(), attention.query_key_value.bias.double()
+    weight, bias = attention.qkv_proj.weight.double(), attention.qkv_proj.bias.double()
     joint = x @ weight.T + bias
     joined = []
     for head in range(8):
@@ -117,7 +119,7 @@ def test_m99_each_step_follows_from_the_one_before(thinking: tuple[Transformer, 
         ):
             torch.testing.assert_close(tensor(found[head]), wanted, atol=1e-5, rtol=0)
         joined.append(weights @ v)
-    output = torch.cat(joined, dim=-1) @ attention.output.weight.double().T + attention.output.bias.double()
+    output = torch.cat(joined, dim=-1) @ attention.out_proj.weight.double().T + attention.out_proj.bias.double()
     torch.testing.assert_close(tensor(steps.output), output, atol=1e-5, rtol=0)
     torch.testing.assert_close(given.double(), output, atol=1e-5, rtol=0)
 
@@ -145,7 +147,7 @@ def test_m99_the_numbers_on_the_page_are_those_numbers(thinking: tuple[Transform
     assert len(view.html().encode()) < 1_000_000
 
 
-@pytest.mark.parametrize("settings", [{}, MODERN, MODERN | {"normalise_queries_and_keys": True}, {"heads": 5}])
+@pytest.mark.parametrize("settings", [{}, MODERN, MODERN | {"qk_norm": True}, {"num_heads": 5}])
 @pytest.mark.parametrize("address", ["encoder.1.self", "decoder.0.self", "decoder.1.cross"])
 @pytest.mark.parametrize("batch", [0, 1])
 def test_steps_of_any_attention_fit_together(settings: dict[str, object], address: str, batch: int) -> None:
@@ -161,7 +163,7 @@ def test_steps_of_any_attention_fit_together(settings: dict[str, object], addres
     looked_at = tensor(steps.inputs if steps.memory is None else steps.memory)
 
     plain = attention.norm is None and attention.rotary is None
-    biases = None if attention.output.bias is None else _biases(attention)
+    biases = None if attention.out_proj.bias is None else _biases(attention)
     for part, (x, matrices, found) in enumerate(
         (
             (tensor(steps.inputs), steps.query_matrices, steps.queries),
@@ -182,24 +184,22 @@ def test_steps_of_any_attention_fit_together(settings: dict[str, object], addres
     torch.testing.assert_close(tensor(steps.weights), weights, atol=1e-5, rtol=0)
     torch.testing.assert_close(tensor(steps.heads), weights @ tensor(steps.values), atol=1e-4, rtol=1e-4)
     joined = tensor(steps.heads).transpose(0, 1).flatten(1) @ tensor(steps.output_matrix)
-    joined = joined if attention.output.bias is None else joined + attention.output.bias.double()
+    joined = joined if attention.out_proj.bias is None else joined + attention.out_proj.bias.double()
     torch.testing.assert_close(tensor(steps.output), joined, atol=1e-4, rtol=1e-4)
     steps_view(steps, title="t").html()
 
 
 def _biases(attention: MultiHeadAttention) -> list[Tensor]:
     """The biases of Q, K and V by head: (H, 1, Dh)."""
-    if attention.cross:
-        joint = torch.cat([attention.query.bias, attention.key_value.bias])
-    else:
-        joint = attention.query_key_value.bias
-    return [part.double().view(attention.heads, 1, -1) for part in joint.chunk(3)]
+    both = torch.cat([attention.q_proj.bias, attention.kv_proj.bias]) if attention.cross else None
+    joint = attention.qkv_proj.bias if both is None else both
+    return [part.double().view(attention.num_heads, 1, -1) for part in joint.chunk(3)]
 
 
 @pytest.mark.parametrize("shared", [1, 2])
 def test_heads_that_share_keys_and_values_show_the_same_ones(shared: int) -> None:
     torch.manual_seed(2)
-    attention = MultiHeadAttention(22, heads=4, head_width=6, key_value_heads=shared, bias=False)
+    attention = MultiHeadAttention(22, num_heads=4, head_dim=6, num_kv_heads=shared, bias=False)
     x = torch.randn(1, 5, 22)
 
     def run() -> Trace:
@@ -218,7 +218,7 @@ def test_heads_that_share_keys_and_values_show_the_same_ones(shared: int) -> Non
 def test_what_goes_beyond_the_figure_is_said() -> None:
     plain = small(bias=False)
     assert attention_steps(plain, pair(plain)).remarks == {}
-    modern = small(**MODERN, normalise_queries_and_keys=True)
+    modern = small(**MODERN, qk_norm=True)
     remarks = attention_steps(modern, pair(modern)).remarks
     assert "after the norm" in remarks[2]
     assert "RMS norm" in remarks[4] and "rotary" in remarks[4]
@@ -228,8 +228,9 @@ def test_what_goes_beyond_the_figure_is_said() -> None:
 
 
 def test_without_an_address_it_is_the_encoders_first_or_the_first_of_all() -> None:
-    assert chosen_attention(small(), None) == "encoder.0.self"
-    assert chosen_attention(small(architecture="decoder-only"), None) == "decoder.0.self"
+    assert choose_attention(small(), None) == "encoder.0.self"
+    gpt = GPT(GPTConfig(vocab_size=11, num_layers=1, d_model=8, d_ff=8, num_heads=2, head_dim=4))
+    assert choose_attention(gpt, None) == "decoder.0.self"
 
 
 def test_wrong_addresses_are_named_with_those_there_are() -> None:
@@ -237,4 +238,4 @@ def test_wrong_addresses_are_named_with_those_there_are() -> None:
     with pytest.raises(UsageError, match=r"unknown attention 'encoder.0.cross'.*encoder\.1\.self"):
         attention_steps(model, pair(model), address="encoder.0.cross")
     with pytest.raises(UsageError, match="no multi-head attention"):
-        chosen_attention(nn.Linear(2, 3), None)
+        choose_attention(nn.Linear(2, 3), None)

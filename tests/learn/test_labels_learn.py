@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.data.labelled import read_labelled
-from regard.data.world.opinions import opinions
+from regard.data.synthetic.opinions import opinions
 from regard.metrics.labels import f1
 
 
@@ -20,9 +20,9 @@ def test_m204_spam_is_found_among_messages(real_data: Path, tmp_path: Path) -> N
     lines = ('"{}","{}"'.format(one.text.replace('"', '""'), one.labels[0]) for one in messages[:1500])
     table.write_text("\n".join(['"text","label"', *lines]), encoding="utf-8")
     model: Any = regard.train("classify", table, out=tmp_path / "run")
-    held = messages[1500:2100]
-    said = [one.label for one in model([one.text for one in held])]
-    gold = [one.labels[0] for one in held]
+    validation = messages[1500:2100]
+    said = [one.label for one in model([one.text for one in validation])]
+    gold = [one.labels[0] for one in validation]
     assert f1(said, gold, average="binary", positive="spam").value > 75, "always ham has 0"
 
 
@@ -32,8 +32,11 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_m205_opinions_are_told_apart(judge: Any) -> None:
-    held = opinions("test")
-    right = [one.label == gold.labels[0] for one, gold in zip(judge([one.text for one in held]), held, strict=True)]
+    validation = opinions("test")
+    right = [
+        one.label == gold.labels[0]
+        for one, gold in zip(judge([one.text for one in validation]), validation, strict=True)
+    ]
     assert sum(right) / len(right) > 0.8
 
 

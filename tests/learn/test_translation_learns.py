@@ -1,8 +1,8 @@
-"""Seconds of training must teach a small Transformer to translate what it has never seen.
+"""A small Transformer learns in seconds to translate numbers that it has not seen.
 
-The language pair is real and small: numbers below ten thousand in English and in German, where units come before
-tens and all is one word (forty-two, zweiundvierzig), so pieces must be found, moved and joined. 2,700 numbers are
-learned, 200 others are asked for; to count as right, every letter must be.
+Numbers below ten thousand in English and German, where units come before tens and all is one word (forty-two,
+zweiundvierzig): tokens must be found, moved and joined. It trains on 2,700 numbers and is tested on 200 others; a
+translation counts if every letter is right.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GERMAN = (
 GERMAN_TENS = ("", "", "zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig")
 
 TRAINED, ASKED = 2700, 200
-SHAPE: dict[str, Any] = dict(size="tiny", width=64, head_width=16, hidden=128, pieces=400, batch_tokens=1024)
+SHAPE: dict[str, Any] = dict(size="tiny", d_model=64, head_dim=16, d_ff=128, vocab_size=400, batch_tokens=1024)
 
 
 def english(n: int) -> str:
@@ -85,9 +85,9 @@ def test_unseen_numbers_are_translated(settings: dict[str, Any], exact: float, t
     file = tmp_path / "numbers.tsv"
     file.write_text("".join(f"{english(n)}\t{german(n)}\n" for n in numbers[:TRAINED]), encoding="utf-8")
     run = tmp_path / "run"
-    translator = regard.train("translate", file, out=run, steps=250, validations=5, **SHAPE, **settings)
+    translator = regard.train("translate", file, out=run, steps=250, num_evals=5, **SHAPE, **settings)
     asked = numbers[TRAINED:]
-    outputs = [translation.text for translation in translator([english(n) for n in asked], beams=1)]
+    outputs = [translation.text for translation in translator([english(n) for n in asked], num_beams=1)]
     right = sum(output == german(n) for output, n in zip(outputs, asked, strict=True)) / ASKED
     assert right >= exact
     assert chrf(outputs, [german(n) for n in asked]).value >= 95

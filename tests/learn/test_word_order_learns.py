@@ -1,7 +1,7 @@
-"""M105: a translator that nobody told what belongs to what finds the turned order of the French adjectives.
+"""M105: a translator finds the order of French adjectives without gold alignments.
 
-"the European Economic Area" is "la zone économique européenne": read off its cross-attention, the links cross. The
-model and its sentences are the demo's; a minute or two of training is enough to see it.
+"the European Economic Area" is "la zone économique européenne": word links read off its cross-attention cross. Model
+and sentences are those of the demo; a minute or two of training suffices.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.data.world.translation import sentences
+from regard.data.synthetic.translation import sentences
+from regard.experiments.demo import REORDERED, SETTINGS
+from regard.experiments.synthetic_scores import gold_pair
 from regard.inspection.alignment import choose_head, error_rate, word_links
-from regard.labs.demo import REORDERED, SETTINGS
-from regard.labs.world_scores import gold_pair
 
 CROSSING = [("Area", "zone"), ("Economic", "économique"), ("European", "européenne")]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.errors import UsageError
 from regard.metrics.alignment import alignment_error_rate, score_alignments
+from regard.utils.errors import UsageError
 
 links = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=11)
 

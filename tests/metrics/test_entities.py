@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import UsageError
 from regard.metrics.entities import (
     Entity,
     broken_tags,
-    commonest_tags,
     entities,
     entity_counts,
     entity_f1,
     is_entity_tag,
     looks_like_iob1,
+    majority_tags,
 )
+from regard.utils.errors import UsageError
 
 IOB = ("O", "B-per", "I-per", "B-loc", "I-loc", "B-creative-work", "I-creative-work")
 IOBES = (*IOB, "E-per", "S-per", "E-loc", "S-loc")
@@ -62,9 +62,11 @@ def test_as_seqeval_counts(scheme: tuple[str, ...]) -> None:
         assert entity_f1(said, gold).value == pytest.approx(100 * wanted)
         counts = entity_counts(said, gold)
         assert [name for name in counts if name] == names
-        for name, precision, recall, f1, due in by_type:
+        for name, precision, recall, f1, actual in by_type:
             found = counts[name]
-            assert (found.precision, found.recall, found.f1, found.due) == pytest.approx((precision, recall, f1, due))
+            assert (found.precision, found.recall, found.f1, found.actual) == pytest.approx(
+                (precision, recall, f1, actual)
+            )
 
     check()
 
@@ -82,7 +84,7 @@ def _conlleval(pairs: list[tuple[str, str]]) -> tuple[int, int, int]:
     """Right, given, due, by walking over (given, due) tags with a boundary at the end, as conlleval does."""
     ends = {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O")}
     starts = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I")}
-    right = given = due = 0
+    right = given = actual = 0
     both_inside = False
     before = (("O", ""), ("O", ""))
     for pair in [*pairs, ("O", "O")]:
@@ -97,16 +99,16 @@ def _conlleval(pairs: list[tuple[str, str]]) -> tuple[int, int, int]:
                 both_inside = False
         if all(start) and now[0][1] == now[1][1]:
             both_inside = True
-        given, due = given + start[0], due + start[1]
+        given, actual = given + start[0], actual + start[1]
         before = now
-    return right, given, due
+    return right, given, actual
 
 
 @given(tag_lists(IOB))
 def test_as_conlleval_counts(sentences: list[list[tuple[str, str]]]) -> None:
     flat = [pair for sentence in sentences for pair in [*sentence, ("O", "O")]]
     counts = entity_counts(*[[[p[side] for p in sentence] for sentence in sentences] for side in (0, 1)])[""]
-    assert (counts.right, counts.given, counts.due) == _conlleval(flat)
+    assert (counts.right, counts.given, counts.actual) == _conlleval(flat)
 
 
 def test_schemes_that_break() -> None:
@@ -119,7 +121,7 @@ def test_schemes_that_break() -> None:
 
 
 def test_baseline_of_tagging() -> None:
-    known = commonest_tags([(("the", "run"), ("DET", "NOUN")), (("the", "run", "run"), ("DET", "VERB", "NOUN"))])
+    known = majority_tags([(("the", "run"), ("DET", "NOUN")), (("the", "run", "run"), ("DET", "VERB", "NOUN"))])
     assert known == {"the": "DET", "run": "NOUN", "": "DET"}
 
 
@@ -127,12 +129,13 @@ def test_what_is_no_entity_tag() -> None:
     assert [is_entity_tag(tag) for tag in ("O", "B-per", "I-x-y", "NOUN", "B", "X-per", "")] == [
         True, True, True, False, False, False, False,
     ]  # fmt: skip
-    with pytest.raises(UsageError, match=r"'NOUN' is no tag of an entity.*B-TYPE"):
+    with pytest.raises(UsageError) as error:
         entity_f1([["NOUN"]], [["O"]])
-    with pytest.raises(UsageError, match="sentence 2 has 1 words but 2 predicted"):
-        entity_f1([["O"], ["O", "O"]], [["O"], ["O"]])
-    with pytest.raises(UsageError, match="1 predicted and 2 gold"):
-        entity_f1([["O"]], [["O"], ["O"]])
+    assert (error.value.argument, error.value.value) == ("tag", "NOUN")
+    for predicted, gold in (([["O"], ["O", "O"]], [["O"], ["O"]]), ([["O"]], [["O"], ["O"]])):
+        with pytest.raises(UsageError) as error:
+            entity_f1(predicted, gold)
+        assert error.value.argument == "predicted"
 
 
 def test_signature() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import UsageError
+from regard.metrics.correlation import pearson, ranks, spearman
 from regard.metrics.labels import accuracy, confusion, f1, label_counts, label_names, majority, matthews
-from regard.metrics.numbers import pearson, ranks, spearman
+from regard.utils.errors import UsageError
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -79,7 +79,7 @@ def test_correlations_as_scipy_counts(few: bool, numbers: list[tuple[int, float]
 
 def test_a_label_that_one_list_does_not_know() -> None:
     counts = label_counts(["a", "c"], ["a", "b"])
-    assert {label: (c.right, c.given, c.due) for label, c in counts.items()} == {
+    assert {label: (c.right, c.given, c.actual) for label, c in counts.items()} == {
         "a": (1, 1, 1),
         "b": (0, 0, 1),
         "c": (0, 1, 0),

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import UsageError
 from regard.metrics.spans import (
     best_thresholds,
     exact_match,
     first_sentence,
-    normalise,
+    normalize,
     overlap_f1,
     score_answers,
 )
+from regard.utils.errors import UsageError
 
 WORDS = ("the", "a", "An", "Denver", "broncos", "Broncos.", "U.S.", "(", "1,066", "anthem", "«the»", "a\u00a0the")
 answers = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
@@ -33,8 +33,8 @@ def official_words(answer: str) -> list[str]:
 
 
 @given(st.one_of(answers, st.text("aAnN tThHeE.'-_«é½1\t\n\u00a0", max_size=14)))
-def test_normalising_by_another_road(answer: str) -> None:
-    assert normalise(answer) == " ".join(official_words(answer))
+def test_normalizing_by_another_road(answer: str) -> None:
+    assert normalize(answer) == " ".join(official_words(answer))
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_normalising_by_another_road(answer: str) -> None:
         (" \t\n", ""),
     ],
 )
-def test_normalising(answer: str, left: str) -> None:
-    assert normalise(answer) == left
+def test_normalizing(answer: str, left: str) -> None:
+    assert normalize(answer) == left
 
 
 def test_by_hand() -> None:
@@ -64,17 +64,17 @@ def test_by_hand() -> None:
 
 def _slow_f1(answer: str, gold: str, *, v2: bool) -> Fraction:
     """Cross out common words one by one."""
-    given, due = official_words(answer), official_words(gold)
-    if v2 and not (given and due):
-        return Fraction(given == due)
-    left, shared = list(due), 0
+    given, actual = official_words(answer), official_words(gold)
+    if v2 and not (given and actual):
+        return Fraction(given == actual)
+    left, shared = list(actual), 0
     for word in given:
         if word in left:
             left.remove(word)
             shared += 1
     if not shared:
         return Fraction(0)
-    precision, recall = Fraction(shared, len(given)), Fraction(shared, len(due))
+    precision, recall = Fraction(shared, len(given)), Fraction(shared, len(actual))
     return 2 * precision * recall / (precision + recall)
 
 
@@ -152,12 +152,14 @@ def test_questions_without_a_prediction_count_as_wrong() -> None:
 
 
 def test_wrong_requests_are_refused() -> None:
-    with pytest.raises(UsageError, match="no questions to score"):
+    with pytest.raises(UsageError):
         score_answers({}, {})
-    with pytest.raises(UsageError, match="'two' is predicted but not among the 1 gold"):
+    with pytest.raises(UsageError) as error:
         score_answers({"two": "a"}, {"one": ["a"]})
-    with pytest.raises(UsageError, match="'two' has no prediction or no certainty"):
+    assert error.value.value == "two"
+    with pytest.raises(UsageError) as error:
         best_thresholds({"one": "a", "two": "b"}, {"one": 0.1}, {"one": ["a"], "two": []})
+    assert error.value.value == "two"
 
 
 def test_first_sentence() -> None:
@@ -167,4 +169,4 @@ def test_first_sentence() -> None:
 
 def test_only_ascii_punctuation_goes() -> None:
     marks = [chr(code) for code in range(128) if unicodedata.category(chr(code))[0] in "PS"]
-    assert normalise("".join(itertools.chain(*((mark, "x") for mark in marks)))) == "x" * len(marks)
+    assert normalize("".join(itertools.chain(*((mark, "x") for mark in marks)))) == "x" * len(marks)

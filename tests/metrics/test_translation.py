@@ -7,8 +7,8 @@ import math
 import pytest
 import sacrebleu
 
-from regard.errors import UsageError
 from regard.metrics.translation import Score, bleu, chrf
+from regard.utils.errors import UsageError
 
 HYPOTHESES = ["The cat sleeps on the mat .", "He did not cross the street.", "A red house!"]
 REFERENCES = ["The cat is sleeping on the mat.", "He didn't cross the street.", "A red house!"]

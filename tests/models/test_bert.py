@@ -9,22 +9,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError
-from regard.models.bert import (
+from regard.models.bert.config import PRESETS, BertConfig
+from regard.models.bert.model import (
     Bert,
     BertForPretraining,
-    BertForSequence,
-    BertForSpans,
-    BertForTokens,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
     Embedding,
-    MaskedWordHead,
+    MLMHead,
+    build,
     encoder_of,
-    make_bert,
 )
-from regard.models.bert_settings import PRESETS, BertConfig, HeadConfig
-from regard.nn.taps import capture
+from regard.models.heads import HeadConfig
+from regard.nn.hooks import capture
+from regard.nn.init import empty_weights
+from regard.utils.errors import UsageError
 
-SMALL = dict(vocab_size=11, layers=2, width=14, hidden=22, heads=2, head_width=7, context=13)
+SMALL = dict(vocab_size=11, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=7, context_length=13)
 IDS = torch.tensor([[1, 5, 9, 2, 0], [1, 3, 2, 4, 2]])
 LENGTHS = torch.tensor([4, 5])
 SEGMENTS = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]])
@@ -40,20 +42,20 @@ def random(model: nn.Module) -> Any:
 
 @pytest.mark.parametrize(("preset", "parameters"), [("bert-base", 109_482_240), ("bert-large", 335_141_888)])
 def test_m100_m126_published_sizes(preset: str, parameters: int) -> None:
-    with torch.device("meta"):
+    with empty_weights():
         model = Bert(BertConfig(**PRESETS[preset]))
     assert sum(param.numel() for param in model.parameters()) == parameters
 
 
 def test_m100_bert_base_has_144_head_maps() -> None:
     config = BertConfig(**PRESETS["bert-base"])
-    assert len(config.attentions) * config.heads == 144
+    assert len(config.attentions) * config.num_heads == 144
 
 
 @pytest.mark.parametrize(("preset", "millions"), [("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4)])
 def test_the_smaller_shapes_have_their_published_sizes(preset: str, millions: float) -> None:
     """As the table of the compact models rounds them, with the paper's vocabulary."""
-    with torch.device("meta"):
+    with empty_weights():
         model = Bert(BertConfig(vocab_size=30_522, **PRESETS[preset]))
     assert round(sum(param.numel() for param in model.parameters()) / 1e6, 1) == millions
 
@@ -67,19 +69,19 @@ def test_the_count_of_bert_base_by_hand() -> None:
     assert tables + layers * (attention + feed_forward + norms) + width * width + width == 109_482_240
 
 
-def test_m145_what_goes_in_is_the_sum_of_three_tables_normalised() -> None:
+def test_m145_what_goes_in_is_the_sum_of_three_tables_normalized() -> None:
     embedding = random(Embedding(BertConfig(**SMALL)))
     found = embedding(IDS, SEGMENTS)
     for row, places in enumerate(IDS.tolist()):
         for place, id_ in enumerate(places):
             added = (
                 embedding.weight[id_]
-                + embedding.segments.weight[SEGMENTS[row, place]]
+                + embedding.token_types.weight[SEGMENTS[row, place]]
                 + embedding.positions.weight[place]
             )
             mean = added.sum() / 14
             deviation = (((added - mean) ** 2).sum() / 14 + 1e-12) ** 0.5
-            expected = (added - mean) / deviation * embedding.norm.scale + embedding.norm.shift
+            expected = (added - mean) / deviation * embedding.norm.weight + embedding.norm.bias
             torch.testing.assert_close(found[row, place], expected, atol=1e-12, rtol=0)
 
 
@@ -96,18 +98,18 @@ def test_the_encoder_is_torchs_own_post_norm_encoder() -> None:
     for block in model.encoder:
         layer = nn.TransformerEncoderLayer(14, 2, 22, 0.0, "gelu", 1e-12, batch_first=True, dtype=torch.float64).eval()
         theirs = {
-            "self_attn.in_proj_weight": block.self_attention.query_key_value.weight,
-            "self_attn.in_proj_bias": block.self_attention.query_key_value.bias,
-            "self_attn.out_proj.weight": block.self_attention.output.weight,
-            "self_attn.out_proj.bias": block.self_attention.output.bias,
-            "linear1.weight": block.feed_forward.widen.weight,
-            "linear1.bias": block.feed_forward.widen.bias,
-            "linear2.weight": block.feed_forward.narrow.weight,
-            "linear2.bias": block.feed_forward.narrow.bias,
-            "norm1.weight": block.self_residual.norm.scale,
-            "norm1.bias": block.self_residual.norm.shift,
-            "norm2.weight": block.feed_forward_residual.norm.scale,
-            "norm2.bias": block.feed_forward_residual.norm.shift,
+            "self_attn.in_proj_weight": block.self_attention.qkv_proj.weight,
+            "self_attn.in_proj_bias": block.self_attention.qkv_proj.bias,
+            "self_attn.out_proj.weight": block.self_attention.out_proj.weight,
+            "self_attn.out_proj.bias": block.self_attention.out_proj.bias,
+            "linear1.weight": block.feed_forward.up_proj.weight,
+            "linear1.bias": block.feed_forward.up_proj.bias,
+            "linear2.weight": block.feed_forward.down_proj.weight,
+            "linear2.bias": block.feed_forward.down_proj.bias,
+            "norm1.weight": block.self_residual.norm.weight,
+            "norm1.bias": block.self_residual.norm.bias,
+            "norm2.weight": block.feed_forward_residual.norm.weight,
+            "norm2.bias": block.feed_forward_residual.norm.bias,
         }
         layer.load_state_dict(theirs)
         x = layer(x, src_key_padding_mask=padding)
@@ -131,7 +133,7 @@ def test_the_pooler_is_a_tanh_of_the_first_token() -> None:
 
 
 def test_a_bert_for_tokens_has_no_pooler_and_says_so() -> None:
-    model = BertForTokens(BertConfig(**SMALL), 3)
+    model = BertForTokenClassification(BertConfig(**SMALL), 3)
     assert model.config.pooler is False
     with pytest.raises(UsageError, match="no pooler"):
         model.bert.pool(torch.zeros(1, 2, 14))
@@ -141,31 +143,36 @@ def test_masked_words_are_scored_by_the_table_that_embeds_them() -> None:
     model = random(BertForPretraining(BertConfig(**SMALL)))
     words, follows = model(IDS, LENGTHS, SEGMENTS)
     hidden = model.bert(IDS, LENGTHS, SEGMENTS)
-    head: MaskedWordHead = model.words
+    head: MLMHead = model.mlm
     inner = hidden @ head.dense.weight.T + head.dense.bias
     inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))  # GELU, by its definition
     deviation = (inner.var(dim=-1, unbiased=False, keepdim=True) + 1e-12).sqrt()
-    inner = (inner - inner.mean(dim=-1, keepdim=True)) / deviation * head.norm.scale + head.norm.shift
+    inner = (inner - inner.mean(dim=-1, keepdim=True)) / deviation * head.norm.weight + head.norm.bias
     torch.testing.assert_close(words, inner @ model.bert.embedding.weight.T + head.bias, atol=1e-10, rtol=0)
     pooled = model.bert.pool(hidden)
-    torch.testing.assert_close(follows, pooled @ model.follows.output.weight.T + model.follows.output.bias)
+    torch.testing.assert_close(follows, pooled @ model.nsp.output.weight.T + model.nsp.output.bias)
     names = dict(model.named_parameters())
     assert not any(tuple(param.shape) == (11, 14) for name, param in names.items() if name != "bert.embedding.weight")
 
 
 def test_pretraining_for_one_of_the_two_only() -> None:
-    words, follows = random(BertForPretraining(BertConfig(**SMALL), follows=False))(IDS)
-    assert words.shape == (2, 5, 11)
-    assert follows is None
-    words, follows = random(BertForPretraining(BertConfig(**SMALL), words=False))(IDS)
-    assert words is None
-    assert follows.shape == (2, 2)
+    output = random(BertForPretraining(BertConfig(**SMALL), nsp=False))(IDS)
+    assert output.mlm.shape == (2, 5, 11)
+    assert output.nsp is None
+    output = random(BertForPretraining(BertConfig(**SMALL), mlm=False))(IDS)
+    assert output.mlm is None
+    assert output.nsp.shape == (2, 2)
 
 
 def test_what_the_heads_of_tasks_give() -> None:
     config = BertConfig(**SMALL)
     sequence, tokens, spans = (
-        random(model) for model in (BertForSequence(config, 3), BertForTokens(config, 5), BertForSpans(config))
+        random(model)
+        for model in (
+            BertForSequenceClassification(config, 3),
+            BertForTokenClassification(config, 5),
+            BertForQuestionAnswering(config),
+        )
     )
     inputs = (IDS, LENGTHS, SEGMENTS)
     pooled = sequence.bert.pool(sequence.bert(*inputs))
@@ -179,7 +186,7 @@ def test_what_the_heads_of_tasks_give() -> None:
 
 
 def test_what_stands_in_the_padding_changes_nothing() -> None:
-    model = random(BertForSequence(BertConfig(**SMALL), 3))
+    model = random(BertForSequenceClassification(BertConfig(**SMALL), 3))
     other = IDS.clone()
     other[0, 4] = 7
     assert torch.equal(model(IDS, LENGTHS), model(other, LENGTHS))
@@ -187,18 +194,23 @@ def test_what_stands_in_the_padding_changes_nothing() -> None:
 
 def test_attentions_have_the_same_addresses_with_every_head() -> None:
     config = BertConfig(**SMALL)
-    for model in (Bert(config), BertForPretraining(config), BertForSequence(config, 2), BertForSpans(config)):
+    for model in (
+        Bert(config),
+        BertForPretraining(config),
+        BertForSequenceClassification(config, 2),
+        BertForQuestionAnswering(config),
+    ):
         with capture(model) as trace:
             model(IDS)
-        assert tuple(trace.recipes) == config.attentions == ("encoder.0.self", "encoder.1.self")
+        assert tuple(trace.captured) == config.attentions == ("encoder.0.self", "encoder.1.self")
 
 
 def test_fresh_weights_are_small_and_biases_zero() -> None:
-    model = BertForSequence(BertConfig(**{**SMALL, "vocab_size": 1009}), 2)
+    model = BertForSequenceClassification(BertConfig(**{**SMALL, "vocab_size": 1009}), 2)
     for name, param in model.named_parameters():
         if name.endswith(("bias", "shift")):
             assert not param.any()
-        elif name.endswith("scale"):
+        elif name.endswith("norm.weight"):
             assert (param == 1).all()
         else:
             assert param.abs().max() <= 0.04
@@ -212,39 +224,40 @@ def test_a_text_beyond_the_context_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "argument"),
     [
-        (dict(layers=0), "layers must be at least 1, not 0"),
-        (dict(segments=0), "segments must be at least 1, not 0"),
-        (dict(activation="sine"), "unknown activation 'sine'"),
-        (dict(dropout=1.0), "dropout must be at least 0 and below 1"),
-        (dict(head_dropout=-0.1), "head_dropout must be at least 0 and below 1"),
-        (dict(norm_epsilon=0.0), "norm_epsilon must be a finite number above 0"),
-        (dict(heads_at={"encoder.12.self": 1}), "unknown address in heads_at 'encoder.12.self'"),
-        (dict(heads_at={"encoder.1.self": 0}), "must leave at least 1 head"),
+        (dict(num_layers=0), "num_layers"),
+        (dict(type_vocab_size=0), "type_vocab_size"),
+        (dict(activation="sine"), "activation"),
+        (dict(dropout=1.0), "dropout"),
+        (dict(head_dropout=-0.1), "head_dropout"),
+        (dict(norm_eps=0.0), "norm_eps"),
+        (dict(num_heads_by_layer={"encoder.12.self": 1}), "address in num_heads_by_layer"),
+        (dict(num_heads_by_layer={"encoder.1.self": 0}), "num_heads_by_layer"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_settings_that_make_no_sense(settings: dict[str, Any], argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
         BertConfig(vocab_size=7, **settings)
+    assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize(
     ("head", "shapes"),
     [
         (HeadConfig(), [(2, 5, 14)]),
-        (HeadConfig(kind="words"), [(2, 5, 11), None]),
-        (HeadConfig(kind="follows"), [None, (2, 2)]),
-        (HeadConfig(kind="words-follows"), [(2, 5, 11), (2, 2)]),
-        (HeadConfig(kind="sequence", labels=("a", "b", "c")), [(2, 3)]),
-        (HeadConfig(kind="tokens", labels=("O", "B")), [(2, 5, 2)]),
-        (HeadConfig(kind="spans"), [(2, 5, 2)]),
-        (HeadConfig(kind="choice"), [(2, 1)]),
+        (HeadConfig(kind="mlm"), [(2, 5, 11), None]),
+        (HeadConfig(kind="nsp"), [None, (2, 2)]),
+        (HeadConfig(kind="pretraining"), [(2, 5, 11), (2, 2)]),
+        (HeadConfig(kind="sequence_classification", labels=("a", "b", "c")), [(2, 3)]),
+        (HeadConfig(kind="token_classification", labels=("O", "B")), [(2, 5, 2)]),
+        (HeadConfig(kind="question_answering"), [(2, 5, 2)]),
+        (HeadConfig(kind="multiple_choice"), [(2, 1)]),
     ],
     ids=lambda value: value.kind if isinstance(value, HeadConfig) else "",
 )
 def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[int, ...] | None]) -> None:
-    model = make_bert(BertConfig(**SMALL), head)
+    model = build(BertConfig(**SMALL), head)
     found = model(IDS)
     parts = [found] if isinstance(found, Tensor) else list(found)
     assert [None if part is None else tuple(part.shape) for part in parts] == shapes
@@ -252,23 +265,24 @@ def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "argument"),
     [
-        (dict(kind="poems"), "unknown kind of head 'poems'"),
-        (dict(kind="sequence", labels=("a",), answers="two"), "unknown answers of head 'two'"),
-        (dict(kind="tokens"), "kind 'tokens' cannot have 0 labels"),
-        (dict(labels=("a", "b")), "kind 'none' cannot have 2 labels"),
+        (dict(kind="poems"), "kind"),
+        (dict(problem_type="two"), "problem_type"),
+        (dict(kind="token_classification"), "labels"),
+        (dict(kind="question_answering", labels=("a",)), "labels"),
     ],
 )
-def test_heads_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_heads_that_make_no_sense(settings: dict[str, Any], argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
         HeadConfig(**settings)
+    assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
 def test_a_step_that_learns_computes_the_last_block_at_the_first_token_only(lengths: Tensor | None) -> None:
     """The same answers and gradients as with all of it, which runs when nothing is learned or somebody looks."""
-    model = random(BertForSequence(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
+    model = random(BertForSequenceClassification(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
     whole = model(IDS, lengths, SEGMENTS)
     expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
     assert model.bert(IDS, lengths, SEGMENTS, at_first=True).shape == (2, 1, 14)
@@ -285,7 +299,7 @@ def test_a_step_that_learns_computes_the_last_block_at_the_first_token_only(leng
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
 def test_a_step_that_learns_tags_computes_the_last_block_at_words_only(lengths: Tensor | None) -> None:
     """The same logits and gradients as with all tokens, of which some are taken afterwards; who looks sees them all."""
-    model = random(BertForTokens(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
+    model = random(BertForTokenClassification(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
     places = torch.tensor([6, 1, 2])
     whole = model(IDS, lengths, SEGMENTS).flatten(0, 1)[places]
     expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
@@ -296,3 +310,28 @@ def test_a_step_that_learns_tags_computes_the_last_block_at_words_only(lengths: 
     with capture(model) as trace:
         torch.testing.assert_close(model(IDS, lengths, SEGMENTS, places=places), whole, atol=1e-11, rtol=1e-11)
     assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)
+
+
+@pytest.mark.parametrize("kind", [torch.long, torch.bool])
+@pytest.mark.parametrize(
+    "head",
+    [
+        HeadConfig(),
+        HeadConfig(kind="sequence_classification", labels=("a", "b")),
+        HeadConfig(kind="question_answering"),
+    ],
+    ids=lambda head: head.kind,
+)
+def test_an_attention_mask_gives_the_outputs_of_the_unpadded_texts(kind: torch.dtype, head: HeadConfig) -> None:
+    model = random(build(BertConfig(**SMALL), head)).double().eval()
+    texts = [[3, 1, 4], [1, 5, 9, 2, 6], [5]]
+    ids, mask = torch.zeros(3, 7, dtype=torch.long), torch.zeros(3, 7, dtype=kind)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)], mask[row, : len(text)] = torch.tensor(text), True
+    with torch.no_grad():
+        found = model(ids, attention_mask=mask)
+        torch.testing.assert_close(found, model(ids, mask.sum(dim=1)), atol=1e-10, rtol=0)
+        for row, text in enumerate(texts):
+            alone = model(torch.tensor([text]))[0]
+            real = found[row] if head.kind == "sequence_classification" else found[row, : len(text)]
+            torch.testing.assert_close(real, alone, atol=1e-10, rtol=0)

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from regard.errors import UsageError
-from regard.models.gpt import GPT
-from regard.models.gpt_settings import PRESETS, GPTConfig
+from regard.models.gpt.config import PRESETS, GPTConfig
+from regard.models.gpt.model import GPT
+from regard.nn.init import empty_weights
+from regard.utils.errors import UsageError
+
+SCALING = dict(factor=8, low_freq_factor=0.5, high_freq_factor=1, original_max_position_embeddings=9)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +28,7 @@ from regard.models.gpt_settings import PRESETS, GPTConfig
     ],
 )
 def test_m126_m166_published_sizes(preset: str, parameters: int) -> None:
-    with torch.device("meta"):
+    with empty_weights():
         model = GPT(GPTConfig(**PRESETS[preset]))
     assert sum(param.numel() for param in model.parameters()) == parameters
 
@@ -40,42 +43,49 @@ def test_the_count_of_gpt2_by_hand() -> None:
 
 @pytest.mark.parametrize("preset", ["tiny", "small", "base", "large", "llama-tiny"])
 def test_every_preset_without_a_vocabulary_can_be_built(preset: str) -> None:
-    with torch.device("meta"):
+    with empty_weights():
         assert GPT(GPTConfig(vocab_size=101, **PRESETS[preset])).config.vocab_size == 101
 
 
 def test_a_fresh_model_thinks_all_tokens_equally_likely() -> None:
     torch.manual_seed(0)
-    model = GPT(GPTConfig(vocab_size=11, layers=2, width=14, hidden=22, heads=2, head_width=6, context=13))
+    model = GPT(GPTConfig(vocab_size=11, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=6, context_length=13))
     assert torch.equal(model(torch.tensor([[1, 2, 3]])), torch.zeros(1, 3, 11))
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "argument"),
     [
-        (dict(layers=0), "layers must be at least 1, not 0"),
-        (dict(positions="sinusoidal"), "unknown positions 'sinusoidal'"),
-        (dict(heads=4, key_value_heads=3), "4 heads cannot share 3 key-value heads evenly"),
-        (dict(dropout=1.0), "dropout must be at least 0 and below 1"),
-        (dict(logit_cap=0.0), "logit_cap must be a finite number above 0"),
-        (
-            dict(rotary_scaling=dict(factor=8, low=4, high=1, context=9)),
-            "low less than high: not factor 8, low 4, high 1",
-        ),
-        (dict(heads_at={"decoder.9.self": 1}), "unknown address in heads_at 'decoder.9.self'"),
-        (dict(heads_at={"decoder.1.self": 0}), "must leave at least 1 head"),
+        (dict(num_layers=0), "num_layers"),
+        (dict(positions="sinusoidal"), "positions"),
+        (dict(num_heads=4, num_kv_heads=3), "num_kv_heads"),
+        (dict(dropout=1.0), "dropout"),
+        (dict(logit_softcap=0.0), "logit_softcap"),
+        (dict(rope_scaling={**SCALING, "low_freq_factor": 4}), "rope_scaling"),
+        (dict(rope_scaling={"factor": 8}), "rope_scaling"),
+        (dict(num_heads_by_layer={"decoder.9.self": 1}), "address in num_heads_by_layer"),
+        (dict(num_heads_by_layer={"decoder.1.self": 0}), "num_heads_by_layer"),
+        (dict(init="gpt3"), "init"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_settings_that_make_no_sense(settings: dict[str, Any], argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
         GPTConfig(vocab_size=7, **settings)
+    assert caught.value.argument == argument
 
 
 def test_texts_that_are_aligned_at_their_ends_are_read_as_if_alone() -> None:
     for positions in ("learned", "rotary", "none"):
         torch.manual_seed(3)
         config = GPTConfig(
-            vocab_size=11, layers=2, width=14, hidden=22, heads=2, head_width=6, context=13, positions=positions
+            vocab_size=11,
+            num_layers=2,
+            d_model=14,
+            d_ff=22,
+            num_heads=2,
+            head_dim=6,
+            context_length=13,
+            positions=positions,
         )
         model = GPT(config).double()
         for param in model.parameters():
@@ -83,7 +93,59 @@ def test_texts_that_are_aligned_at_their_ends_are_read_as_if_alone() -> None:
         short, long = [5, 3, 8], [1, 9, 4, 2, 7]
         padded = torch.tensor([[0, 0, *short], long])
         together = model.logits(model.decode(padded, padding=torch.tensor([2, 0])))
-        # Rotary positions are counted from the padding on: the same angles between tokens, from a table in fp32.
+        # RotaryPositions positions are counted from the padding on: the same angles between tokens, from a table in
+        # fp32.
         near = 1e-6 if positions == "rotary" else 1e-10
         torch.testing.assert_close(together[0, 2:], model(torch.tensor([short]))[0], atol=near, rtol=0)
         torch.testing.assert_close(together[1], model(torch.tensor([long]))[0], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "none"])
+@pytest.mark.parametrize("kind", [torch.long, torch.bool])
+def test_an_attention_mask_gives_the_logits_of_the_unpadded_texts(positions: Any, kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    config = GPTConfig(
+        vocab_size=11,
+        num_layers=2,
+        d_model=14,
+        d_ff=22,
+        num_heads=2,
+        head_dim=6,
+        context_length=13,
+        positions=positions,
+    )
+    model = GPT(config).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.3)
+    texts = [[3, 1, 4], [1, 5, 9, 2, 6], [5]]
+    for left in (True, False):
+        ids, mask = torch.zeros(3, 7, dtype=torch.long), torch.zeros(3, 7, dtype=kind)
+        for row, text in enumerate(texts):
+            place = slice(7 - len(text), 7) if left else slice(len(text))
+            ids[row, place], mask[row, place] = torch.tensor(text), True
+        with torch.no_grad():
+            logits = model(ids, attention_mask=mask)
+            for row, text in enumerate(texts):
+                alone = model(torch.tensor([text]))[0]
+                torch.testing.assert_close(logits[row][mask[row].bool()], alone, atol=1e-10, rtol=0)
+
+
+def test_gpt2_presets_start_as_gpt_2_does() -> None:
+    """Standard deviation 0.02; 0.02 / √(2 · layers) where a sublayer writes to the residual stream; no biases."""
+    torch.manual_seed(0)
+    settings = {**PRESETS["gpt2"], "vocab_size": 503, "num_layers": 8, "d_model": 192, "d_ff": 768, "num_heads": 3}
+    model = GPT(GPTConfig(**settings))
+    for name, param in model.named_parameters():
+        if name.endswith(("out_proj.weight", "down_proj.weight")):
+            assert param.std().item() == pytest.approx(0.02 / 4, rel=0.05), name
+        elif "norm" in name:
+            assert (param == (0 if name.endswith("bias") else 1)).all(), name
+        elif name.endswith("bias"):
+            assert not param.any(), name
+        else:
+            assert param.std().item() == pytest.approx(0.02, rel=0.05), name
+            assert param.mean().item() == pytest.approx(0, abs=0.001), name
+    assert {name for name in PRESETS if PRESETS[name].get("init") == "gpt2"} == {
+        *(name for name in PRESETS if name.startswith("gpt"))
+    }

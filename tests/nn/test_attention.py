@@ -1,4 +1,4 @@
-"""`attention_weights` and `attend` beside torch's own kernel and sums written out in float64."""
+"""`attention_weights` and `attention` beside torch's own kernel and sums written out in float64."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.errors import UsageError
 from regard.nn import masks
-from regard.nn.attention import attend, attention_weights
-from regard.nn.masks import Keep
-from regard.nn.scoring import Additive, General, ScaledDot, Scorer
+from regard.nn.attention import attention, attention_weights
+from regard.nn.masks import AttentionMask
+from regard.nn.scoring import Additive, General, ScaledDotProduct, Scorer
+from regard.utils.errors import UsageError
 
 B, H, T, S, DH = 2, 3, 5, 7, 11
 
@@ -44,14 +44,14 @@ def test_m79_every_row_is_a_budget_of_one() -> None:
 def test_m80_attend_is_torchs_scaled_dot_product_attention() -> None:
     q, k, v = tensors()
     expected = F.scaled_dot_product_attention(q, k, v)
-    torch.testing.assert_close(attend(q, k, v), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(attention(q, k, v), expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(attention_weights(q, k) @ v, expected, atol=1e-5, rtol=0)
 
 
 def test_m80_attend_is_the_equation_written_out_in_float64() -> None:
     q, k, v = tensors(dtype=torch.float64)
     expected = torch.einsum("bhts,bhsd->bhtd", written_out(q, k, torch.ones(T, S)), v)
-    torch.testing.assert_close(attend(q, k, v), expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(attention(q, k, v), expected, atol=1e-12, rtol=0)
 
 
 def test_m81_scores_are_divided_by_the_root_of_the_head_width() -> None:
@@ -61,14 +61,14 @@ def test_m81_scores_are_divided_by_the_root_of_the_head_width() -> None:
     scaled = math.exp(2 / math.sqrt(2)) / (math.exp(2 / math.sqrt(2)) + 1)  # 0.8044
     as_printed = math.exp(2) / (math.exp(2) + 1)  # 0.8808
     assert attention_weights(q, k)[0, 0, 0, 0].item() == pytest.approx(scaled, abs=1e-6)
-    unscaled = attention_weights(q, k, scorer=ScaledDot(scale=1.0))
+    unscaled = attention_weights(q, k, scorer=ScaledDotProduct(scale=1.0))
     assert unscaled[0, 0, 0, 0].item() == pytest.approx(as_printed, abs=1e-6)
 
 
 def test_m89_keys_and_values_must_have_the_same_number_of_rows() -> None:
     q, k, v = tensors()
     with pytest.raises(UsageError, match=r"same number of rows.*\(2, 3, 7, 11\).*\(2, 3, 6, 11\)"):
-        attend(q, k, v[:, :, :-1])
+        attention(q, k, v[:, :, :-1])
 
 
 def test_m90_softmax_is_applied_to_each_row_separately() -> None:
@@ -88,7 +88,7 @@ def mask_with_an_empty_row() -> Tensor:
     return mask
 
 
-@pytest.mark.parametrize("scorer", [ScaledDot(), Additive(DH, DH, hidden=5), General(DH, DH)])
+@pytest.mark.parametrize("scorer", [ScaledDotProduct(), Additive(DH, DH, hidden_dim=5), General(DH, DH)])
 def test_m92_masked_weights_are_exactly_zero_and_an_empty_row_is_zeros(scorer: Scorer) -> None:
     q, k, _ = tensors()
     mask = mask_with_an_empty_row()
@@ -104,7 +104,7 @@ def test_m92_weights_under_a_mask_equal_the_sum_written_out() -> None:
     mask = mask_with_an_empty_row()
     expected = written_out(q, k, mask)
     torch.testing.assert_close(attention_weights(q, k, masks.dense(mask)), expected, atol=1e-12, rtol=0)
-    torch.testing.assert_close(attend(q, k, v, masks.dense(mask)), expected @ v, atol=1e-12, rtol=0)
+    torch.testing.assert_close(attention(q, k, v, masks.dense(mask)), expected @ v, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -114,8 +114,8 @@ def test_m92_an_empty_row_gives_zeros_and_finite_gradients(
     dropout: float, dtype: torch.dtype, scorer: str | None
 ) -> None:
     q, k, v = (x.requires_grad_() for x in tensors(dtype=dtype))
-    how = Additive(DH, DH, hidden=5).to(dtype) if scorer else None
-    out = attend(q, k, v, masks.dense(mask_with_an_empty_row()), scorer=how, dropout=dropout)
+    how = Additive(DH, DH, hidden_dim=5).to(dtype) if scorer else None
+    out = attention(q, k, v, masks.dense(mask_with_an_empty_row()), scorer=how, dropout=dropout)
     assert (out[1, :, 2] == 0.0).all()
     out.square().sum().backward()
     for x in (q, k, v):
@@ -138,39 +138,39 @@ def test_m94_causal_queries_are_the_last_positions_of_the_keys(queries: int) -> 
     kept = torch.ones(S, S).tril().bool()
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=kept)[:, :, S - queries :]
     last = q[:, :, S - queries :]
-    torch.testing.assert_close(attend(last, k, v, masks.causal()), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(attention(last, k, v, masks.causal()), expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(attention_weights(last, k, masks.causal()) @ v, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("key_heads", [1, 3])
-@pytest.mark.parametrize("keep", [masks.everything(), masks.window(3), masks.causal()])
-def test_shared_key_value_heads_equal_repeated_ones(key_heads: int, keep: Keep) -> None:
+@pytest.mark.parametrize("mask", [masks.no_mask(), masks.window(3), masks.causal()])
+def test_shared_key_value_heads_equal_repeated_ones(key_heads: int, mask: AttentionMask) -> None:
     torch.manual_seed(3)
     q = torch.randn(B, 6, S, DH)
     k, v = torch.randn(B, key_heads, S, DH), torch.randn(B, key_heads, S, DH)
     repeated = [x.repeat_interleave(6 // key_heads, dim=1) for x in (k, v)]
-    expected = attend(q, *repeated, keep)
-    torch.testing.assert_close(attend(q, k, v, keep), expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(attention_weights(q, k, keep), attention_weights(q, repeated[0], keep))
+    expected = attention(q, *repeated, mask)
+    torch.testing.assert_close(attention(q, k, v, mask), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(attention_weights(q, k, mask), attention_weights(q, repeated[0], mask))
 
 
 def test_a_scorer_without_a_kernel_gives_weights_times_values() -> None:
     q, k, v = tensors(dtype=torch.float64)
     scorer = General(DH, DH).double()
-    keep = masks.lengths(torch.tensor([S, 4]))
-    scores = torch.einsum("bhtd,de,bhse->bhts", q, scorer.key.weight, k)
+    mask = masks.lengths(torch.tensor([S, 4]))
+    scores = torch.einsum("bhtd,de,bhse->bhts", q, scorer.k_proj.weight, k)
     scores[1, :, :, 4:] = -torch.inf
-    torch.testing.assert_close(attend(q, k, v, keep, scorer=scorer), scores.softmax(-1) @ v, atol=1e-12, rtol=0)
+    torch.testing.assert_close(attention(q, k, v, mask, scorer=scorer), scores.softmax(-1) @ v, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("scorer", [None, General(DH, DH)])
-@pytest.mark.parametrize("keep", [masks.everything(), masks.causal(), masks.lengths(torch.tensor([S, 4]))])
-def test_dropout_of_weights_keeps_the_expectation(keep: Keep, scorer: Scorer | None) -> None:
+@pytest.mark.parametrize("mask", [masks.no_mask(), masks.causal(), masks.lengths(torch.tensor([S, 4]))])
+def test_dropout_of_weights_keeps_the_expectation(mask: AttentionMask, scorer: Scorer | None) -> None:
     torch.manual_seed(4)
     q, k, v = (torch.randn(B, H, S, DH) for _ in range(3))
     with torch.no_grad():
-        found = torch.stack([attend(q, k, v, keep, scorer=scorer, dropout=0.25) for _ in range(1000)])
-        plain = attend(q, k, v, keep, scorer=scorer)
+        found = torch.stack([attention(q, k, v, mask, scorer=scorer, dropout=0.25) for _ in range(1000)])
+        plain = attention(q, k, v, mask, scorer=scorer)
     assert not torch.equal(found[0], found[1])
     spread = found.std(dim=0) / 1000**0.5
     assert ((found.mean(dim=0) - plain).abs() <= 6 * spread + 1e-6).all()

@@ -19,12 +19,12 @@ def make_block(*, placement: str, cross: bool, dropout: float = 0.0) -> Block:
     torch.manual_seed(0)
 
     def attention(across: bool) -> MultiHeadAttention:
-        return MultiHeadAttention(D, heads=H, head_width=D // H, cross=across)
+        return MultiHeadAttention(D, num_heads=H, head_dim=D // H, cross=across)
 
     block = Block(
         self_attention=attention(False),
         cross_attention=attention(True) if cross else None,
-        feed_forward=FeedForward(D, hidden=HIDDEN),
+        feed_forward=FeedForward(D, d_ff=HIDDEN),
         make_residual=lambda: Residual(LayerNorm(D), placement=placement, dropout=dropout),
     )
     with torch.no_grad():
@@ -36,16 +36,16 @@ def make_block(*, placement: str, cross: bool, dropout: float = 0.0) -> Block:
 def torch_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
     joint = ours.state_dict()
     if ours.cross:
-        weight = torch.cat((joint["query.weight"], joint["key_value.weight"]))
-        bias = torch.cat((joint["query.bias"], joint["key_value.bias"]))
+        weight = torch.cat((joint["q_proj.weight"], joint["kv_proj.weight"]))
+        bias = torch.cat((joint["q_proj.bias"], joint["kv_proj.bias"]))
     else:
-        weight, bias = joint["query_key_value.weight"], joint["query_key_value.bias"]
+        weight, bias = joint["qkv_proj.weight"], joint["qkv_proj.bias"]
     theirs.load_state_dict(
         {
             "in_proj_weight": weight,
             "in_proj_bias": bias,
-            "out_proj.weight": joint["output.weight"],
-            "out_proj.bias": joint["output.bias"],
+            "out_proj.weight": joint["out_proj.weight"],
+            "out_proj.bias": joint["out_proj.bias"],
         }
     )
 
@@ -53,12 +53,12 @@ def torch_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> 
 def copy_rest(
     ours: Block, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer, norms: list[nn.Module]
 ) -> None:
-    theirs.linear1.load_state_dict(ours.feed_forward.widen.state_dict())
-    theirs.linear2.load_state_dict(ours.feed_forward.narrow.state_dict())
+    theirs.linear1.load_state_dict(ours.feed_forward.up_proj.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.down_proj.state_dict())
     residuals = [ours.self_residual, ours.cross_residual, ours.feed_forward_residual]
     for residual, norm in zip([r for r in residuals if r is not None], norms, strict=True):
         values = residual.norm.state_dict()
-        norm.load_state_dict({"weight": values["scale"], "bias": values["shift"]})
+        norm.load_state_dict(values)
 
 
 @pytest.fixture
@@ -99,14 +99,14 @@ def test_m107_a_decoder_block_equals_torchs(placement: str, x: Tensor, memory: T
         tgt_mask=torch.ones(T, T).triu(1).bool(),
         memory_key_padding_mask=torch.arange(S) >= real[:, None],
     )
-    out = ours(x, masks.causal(), memory=memory, memory_keep=masks.lengths(real))
+    out = ours(x, masks.causal(), memory=memory, memory_mask=masks.lengths(real))
     torch.testing.assert_close(out, expected, atol=1e-5, rtol=0)
 
 
 def test_m123_where_the_norm_stands() -> None:
     """With a sublayer that doubles: pre gives x + 2 norm(x), post gives norm(x + 2x)."""
     x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
-    norm = LayerNorm(4, scale=False, bias=False)
+    norm = LayerNorm(4, elementwise_affine=False, bias=False)
     pre = Residual(norm, placement="pre", dropout=0.0)(x, lambda h: 2 * h)
     post = Residual(norm, placement="post", dropout=0.0)(x, lambda h: 2 * h)
     torch.testing.assert_close(pre, x + 2 * norm(x))

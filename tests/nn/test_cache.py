@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import UsageError
 from regard.nn.cache import KVCache
+from regard.utils.errors import UsageError
 
 
-def pieces(sizes: list[int], *, batch: int = 2) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def chunks(sizes: list[int], *, batch: int = 2) -> list[tuple[torch.Tensor, torch.Tensor]]:
     random = torch.Generator().manual_seed(0)
     return [
         (torch.randn(batch, 3, size, 5, generator=random), torch.randn(batch, 3, size, 7, generator=random))
@@ -21,7 +21,7 @@ def pieces(sizes: list[int], *, batch: int = 2) -> list[tuple[torch.Tensor, torc
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8))
 def test_what_was_appended_is_read(sizes: list[int]) -> None:
-    cache, added = KVCache(), pieces(sizes)
+    cache, added = KVCache(), chunks(sizes)
     for i, (k, v) in enumerate(added):
         keys, values = cache.append(k, v)
         assert cache.length == sum(sizes[: i + 1])
@@ -32,7 +32,7 @@ def test_what_was_appended_is_read(sizes: list[int]) -> None:
 
 def test_room_grows_by_doubling() -> None:
     cache, rooms = KVCache(), []
-    for k, v in pieces([1] * 33):
+    for k, v in chunks([1] * 33):
         keys, _ = cache.append(k, v)
         rooms.append(keys.untyped_storage().nbytes() // (2 * 3 * 5 * 4))
     assert sorted(set(rooms)) == [1, 2, 4, 8, 16, 32, 64]
@@ -41,7 +41,7 @@ def test_room_grows_by_doubling() -> None:
 @given(rows=st.lists(st.integers(0, 1), min_size=1, max_size=5), size=st.integers(1, 3))
 def test_reorder_picks_rows_and_goes_on(rows: list[int], size: int) -> None:
     cache = KVCache()
-    (k, v), (more_k, more_v) = pieces([3, size])
+    (k, v), (more_k, more_v) = chunks([3, size])
     cache.append(k, v)
     cache.reorder(torch.tensor(rows))
     assert all(torch.equal(a, b[rows]) for a, b in zip(cache.read(), (k, v), strict=True))

@@ -14,12 +14,12 @@ from regard.nn.dropout import Dropout, dropout
 MANY = 1_000_003  # prime, so that the last word of random bytes is not used up
 
 
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.3, 0.5, 0.9])
-def test_the_share_that_falls_and_the_expectation(share: float) -> None:
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.3, 0.5, 0.9])
+def test_the_share_that_falls_and_the_expectation(p: float) -> None:
     torch.manual_seed(0)
-    out = dropout(torch.ones(MANY, requires_grad=True), share)
-    rounded = round(share * 256) / 256
-    assert abs(rounded - share) <= 1 / 512
+    out = dropout(torch.ones(MANY, requires_grad=True), p)
+    rounded = round(p * 256) / 256
+    assert abs(rounded - p) <= 1 / 512
     spread = 5 * math.sqrt(rounded * (1 - rounded) / MANY)  # five standard deviations of a share
     assert (out == 0).float().mean().item() == pytest.approx(rounded, abs=spread)
     assert out.double().mean().item() == pytest.approx(1.0, abs=spread / (1 - rounded))
@@ -31,11 +31,11 @@ def test_what_stays_is_scaled_by_the_share_that_stays() -> None:
     assert set(out.tolist()) == {0.0, torch.tensor(4 / 3).item()}
 
 
-@given(share=st.floats(0.001, 0.9999), count=st.integers(0, 40))
-def test_the_gradient_is_the_same_factor(share: float, count: int) -> None:
+@given(p=st.floats(0.001, 0.9999), count=st.integers(0, 40))
+def test_the_gradient_is_the_same_factor(p: float, count: int) -> None:
     torch.manual_seed(count)
     x = torch.randn(count, 3, dtype=torch.float64, requires_grad=True)
-    out = dropout(x, share)
+    out = dropout(x, p)
     upstream = torch.randn(count, 3, dtype=torch.float64)
     (grad,) = torch.autograd.grad(out, x, upstream)
     factor = (out / x).detach()

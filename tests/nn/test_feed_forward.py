@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.errors import UsageError
 from regard.nn.feed_forward import ACTIVATIONS, FeedForward, squared_relu
+from regard.utils.errors import UsageError
 
 D, HIDDEN = 7, 29
 
@@ -19,9 +19,9 @@ def x() -> Tensor:
     return torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def randomised(activation: str, *, bias: bool = True) -> FeedForward:
+def randomized(activation: str, *, bias: bool = True) -> FeedForward:
     torch.manual_seed(1)
-    network = FeedForward(D, hidden=HIDDEN, activation=activation, bias=bias).double()
+    network = FeedForward(D, d_ff=HIDDEN, activation=activation, bias=bias).double()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_()
@@ -29,15 +29,15 @@ def randomised(activation: str, *, bias: bool = True) -> FeedForward:
 
 
 def test_m121_four_times_wider_and_back() -> None:
-    network = FeedForward(D, hidden=4 * D)
-    assert network.widen.weight.shape == (4 * D, D)
-    assert network.narrow.weight.shape == (D, 4 * D)
+    network = FeedForward(D, d_ff=4 * D)
+    assert network.up_proj.weight.shape == (4 * D, D)
+    assert network.down_proj.weight.shape == (D, 4 * D)
 
 
 def test_m121_it_is_max_of_zero_and_xw_plus_b(x: Tensor) -> None:
-    network = randomised("relu")
-    W1, b1 = network.widen.weight.T, network.widen.bias
-    W2, b2 = network.narrow.weight.T, network.narrow.bias
+    network = randomized("relu")
+    W1, b1 = network.up_proj.weight.T, network.up_proj.bias
+    W2, b2 = network.down_proj.weight.T, network.down_proj.bias
     expected = torch.maximum(torch.zeros(1, dtype=x.dtype), x @ W1 + b1) @ W2 + b2
     torch.testing.assert_close(network(x), expected, atol=1e-12, rtol=0)
 
@@ -61,24 +61,24 @@ def test_activations_by_hand(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["relu", "relu2", "gelu", "silu"])
 def test_the_activation_stands_between_the_two_products(name: str, x: Tensor) -> None:
-    network = randomised(name, bias=False)
-    inner = (x @ network.widen.weight.T).detach().apply_(lambda value: by_hand(name, value))
-    torch.testing.assert_close(network(x), inner @ network.narrow.weight.T, atol=1e-10, rtol=0)
+    network = randomized(name, bias=False)
+    inner = (x @ network.up_proj.weight.T).detach().apply_(lambda value: by_hand(name, value))
+    torch.testing.assert_close(network(x), inner @ network.down_proj.weight.T, atol=1e-10, rtol=0)
 
 
 def test_swiglu_gates_one_half_with_the_other(x: Tensor) -> None:
-    network = randomised("swiglu")
-    assert network.widen.weight.shape == (2 * HIDDEN, D)
-    both = x @ network.widen.weight.T + network.widen.bias
+    network = randomized("swiglu")
+    assert network.up_proj.weight.shape == (2 * HIDDEN, D)
+    both = x @ network.up_proj.weight.T + network.up_proj.bias
     gate, value = both[..., :HIDDEN], both[..., HIDDEN:]
     inner = gate / (1 + (-gate).exp()) * value
-    expected = inner @ network.narrow.weight.T + network.narrow.bias
+    expected = inner @ network.down_proj.weight.T + network.down_proj.bias
     torch.testing.assert_close(network(x), expected, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 def test_m122_permuting_positions_permutes_outputs(activation: str, x: Tensor) -> None:
-    network = randomised(activation)
+    network = randomized(activation)
     order = torch.tensor([3, 0, 4, 1, 2])
     torch.testing.assert_close(network(x)[:, order], network(x[:, order]), atol=1e-12, rtol=0)
 
@@ -86,7 +86,7 @@ def test_m122_permuting_positions_permutes_outputs(activation: str, x: Tensor) -
 def test_m122_permuting_positions_permutes_outputs_exactly() -> None:
     """In whole numbers no sum rounds, so that equal means equal."""
     torch.manual_seed(2)
-    network = FeedForward(D, hidden=HIDDEN)
+    network = FeedForward(D, d_ff=HIDDEN)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randint(-3, 4, parameter.shape))
@@ -96,7 +96,7 @@ def test_m122_permuting_positions_permutes_outputs_exactly() -> None:
 
 
 def test_dropout_of_the_inner_values_only_in_training(x: Tensor) -> None:
-    network = FeedForward(D, hidden=HIDDEN, dropout=0.5).double()
+    network = FeedForward(D, d_ff=HIDDEN, dropout=0.5).double()
     torch.manual_seed(3)
     assert not torch.equal(network(x), network(x))
     network.eval()
@@ -105,7 +105,7 @@ def test_dropout_of_the_inner_values_only_in_training(x: Tensor) -> None:
 
 def test_an_unknown_activation_suggests() -> None:
     with pytest.raises(UsageError, match=r"unknown activation 'swigl'.*Did you mean 'swiglu'"):
-        FeedForward(D, hidden=HIDDEN, activation="swigl")
+        FeedForward(D, d_ff=HIDDEN, activation="swigl")
 
 
 def test_the_gradient_of_the_squared_relu_is_that_of_small_differences() -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError
 from regard.nn import masks
 from regard.nn.cache import KVCache
+from regard.nn.hooks import capture, edit
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.norms import RMSNorm
-from regard.nn.positions import Rotary
-from regard.nn.taps import capture, edit
+from regard.nn.positions import RotaryPositions
+from regard.nn.scoring import Additive, Concat, General, ScaledDotProduct, Scorer
+from regard.utils.errors import UsageError
 
 B, T, S, D, H, DH = 2, 5, 7, 33, 3, 11
 
 
-def randomise(module: nn.Module, seed: int = 0) -> None:
+def randomize(module: nn.Module, seed: int = 0) -> None:
     """Weights and biases all different from zero, so that a forgotten one shows."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -26,19 +30,19 @@ def randomise(module: nn.Module, seed: int = 0) -> None:
 
 
 def twins(*, cross: bool) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
-    ours = MultiHeadAttention(D, heads=H, head_width=DH, cross=cross).eval()
-    randomise(ours)
+    ours = MultiHeadAttention(D, num_heads=H, head_dim=DH, cross=cross).eval()
+    randomize(ours)
     theirs = nn.MultiheadAttention(D, H, batch_first=True).eval()
     with torch.no_grad():
         assert theirs.in_proj_weight is not None
         if cross:
-            theirs.in_proj_weight.copy_(torch.cat((ours.query.weight, ours.key_value.weight)))
-            theirs.in_proj_bias.copy_(torch.cat((ours.query.bias, ours.key_value.bias)))
+            theirs.in_proj_weight.copy_(torch.cat((ours.q_proj.weight, ours.kv_proj.weight)))
+            theirs.in_proj_bias.copy_(torch.cat((ours.q_proj.bias, ours.kv_proj.bias)))
         else:
-            theirs.in_proj_weight.copy_(ours.query_key_value.weight)
-            theirs.in_proj_bias.copy_(ours.query_key_value.bias)
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
+            theirs.in_proj_weight.copy_(ours.qkv_proj.weight)
+            theirs.in_proj_bias.copy_(ours.qkv_proj.bias)
+        theirs.out_proj.weight.copy_(ours.out_proj.weight)
+        theirs.out_proj.bias.copy_(ours.out_proj.bias)
     return ours, theirs
 
 
@@ -70,15 +74,15 @@ def test_m97_with_padding_and_the_future_masked(x: Tensor) -> None:
 
 
 def test_m107_cross_attention_takes_keys_and_values_from_the_encoder(x: Tensor, memory: Tensor) -> None:
-    """`query` is W^Q of the decoder's states; `key_value` is W^K above W^V, both of the encoder's output."""
+    """`q_proj` is W^Q of the decoder's states; `kv_proj` is W^K above W^V, both of the encoder's output."""
     ours, theirs = twins(cross=True)
     assert {name: tuple(p.shape) for name, p in ours.state_dict().items()} == {
-        "query.weight": (H * DH, D),
-        "query.bias": (H * DH,),
-        "key_value.weight": (2 * H * DH, D),
-        "key_value.bias": (2 * H * DH,),
-        "output.weight": (D, H * DH),
-        "output.bias": (D,),
+        "q_proj.weight": (H * DH, D),
+        "q_proj.bias": (H * DH,),
+        "kv_proj.weight": (2 * H * DH, D),
+        "kv_proj.bias": (2 * H * DH,),
+        "out_proj.weight": (D, H * DH),
+        "out_proj.bias": (D,),
     }
     padding = torch.arange(S) >= torch.tensor([4, 7])[:, None]
     expected, _ = theirs(x, memory, memory, key_padding_mask=padding)
@@ -95,8 +99,8 @@ def test_m103_cross_attention_has_a_row_for_each_output_and_a_column_for_each_in
 
 def test_m103_an_encoder_that_says_nothing_gives_a_constant(x: Tensor, memory: Tensor) -> None:
     ours, _ = twins(cross=True)
-    value_bias = ours.key_value.bias[H * DH :]
-    constant = ours.output(value_bias)
+    value_bias = ours.kv_proj.bias[H * DH :]
+    constant = ours.out_proj(value_bias)
     out = ours(x, memory=torch.zeros_like(memory))
     torch.testing.assert_close(out, constant.expand_as(out), atol=1e-6, rtol=0)
 
@@ -104,8 +108,8 @@ def test_m103_an_encoder_that_says_nothing_gives_a_constant(x: Tensor, memory: T
 @pytest.mark.parametrize("heads", [1, 2, 5])
 def test_m98_the_sum_over_heads_equals_the_concatenation(heads: int, x: Tensor) -> None:
     """Concat(head₁ …) W^O = Σ headᵢ Wᵢ^O, also where heads × head width is not the width of the model."""
-    attention = MultiHeadAttention(D, heads=heads, head_width=DH)
-    randomise(attention)
+    attention = MultiHeadAttention(D, num_heads=heads, head_dim=DH)
+    randomize(attention)
     seen: list[Tensor] = []
 
     def look(value: Tensor) -> Tensor:
@@ -114,32 +118,32 @@ def test_m98_the_sum_over_heads_equals_the_concatenation(heads: int, x: Tensor) 
 
     with edit(attention, "heads", look):
         out = attention(x)
-    by_head = attention.output.weight.T.reshape(heads, DH, D)  # Wᵢ^O
-    total = torch.einsum("bhtk,hkd->btd", seen[0], by_head) + attention.output.bias
+    by_head = attention.out_proj.weight.T.reshape(heads, DH, D)  # Wᵢ^O
+    total = torch.einsum("bhtk,hkd->btd", seen[0], by_head) + attention.out_proj.bias
     torch.testing.assert_close(out, total, atol=1e-6, rtol=1e-6)
 
 
 def test_m97_each_head_is_an_attention_of_its_own_slices(x: Tensor) -> None:
     """Written out in float64: W^Q, W^K and W^V of each head, one head after the other."""
-    attention = MultiHeadAttention(D, heads=H, head_width=DH).double()
-    randomise(attention)
+    attention = MultiHeadAttention(D, num_heads=H, head_dim=DH).double()
+    randomize(attention)
     x = x.double()
-    W, b = attention.query_key_value.weight, attention.query_key_value.bias
+    W, b = attention.qkv_proj.weight, attention.qkv_proj.bias
     found = []
     for h in range(H):
         q, k, v = (x @ W[part * H * DH + h * DH :][:DH].T + b[part * H * DH + h * DH :][:DH] for part in range(3))
         scores = torch.einsum("btd,bsd->bts", q, k) / DH**0.5
         raised = scores.exp()
         found.append(raised / raised.sum(-1, keepdim=True) @ v)
-    expected = torch.cat(found, dim=-1) @ attention.output.weight.T + attention.output.bias
+    expected = torch.cat(found, dim=-1) @ attention.out_proj.weight.T + attention.out_proj.bias
     torch.testing.assert_close(attention(x), expected, atol=1e-12, rtol=0)
 
 
 def test_m99_the_figures_eight_heads_of_64() -> None:
     """X (words × 512) → eight heads of 64 → Z (words × 512) → W^O (512 × 512) → as wide as X."""
-    attention = MultiHeadAttention(512, heads=8, head_width=64, bias=False)
-    assert attention.query_key_value.weight.shape == (3 * 8 * 64, 512)
-    assert attention.output.weight.shape == (512, 512)
+    attention = MultiHeadAttention(512, num_heads=8, head_dim=64, bias=False)
+    assert attention.qkv_proj.weight.shape == (3 * 8 * 64, 512)
+    assert attention.out_proj.weight.shape == (512, 512)
     shapes: list[torch.Size] = []
 
     def look(value: Tensor) -> Tensor:
@@ -172,25 +176,27 @@ def test_m94_the_future_changes_nothing_before_it(t: int, x: Tensor) -> None:
     assert not torch.equal(before[:, t + 1], after[:, t + 1])
 
 
-def test_queries_and_keys_are_normalised_before_they_are_rotated(x: Tensor) -> None:
-    rotary = Rotary(10)
-    attention = MultiHeadAttention(D, heads=H, head_width=10, rotary=rotary, normalise=True, bias=False)
-    plain = MultiHeadAttention(D, heads=H, head_width=10, bias=False)
+def test_queries_and_keys_are_normalized_before_they_are_rotated(x: Tensor) -> None:
+    rotary = RotaryPositions(10)
+    attention = MultiHeadAttention(D, num_heads=H, head_dim=10, rotary=rotary, qk_norm=True, bias=False)
+    plain = MultiHeadAttention(D, num_heads=H, head_dim=10, bias=False)
     plain.load_state_dict(attention.state_dict())
     with capture(attention) as trace, capture(plain) as bare:
         attention(x)
         plain(x)
-    norm = RMSNorm(10, scale=False)
+    norm = RMSNorm(10, elementwise_affine=False)
     for name in ("q", "k"):
         expected = rotary(norm(getattr(bare[""], name)))
         torch.testing.assert_close(getattr(trace[""], name), expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("chunks", [[5], [1, 1, 1, 1, 1], [2, 3], [3, 1, 1]])
-@pytest.mark.parametrize("normalise", [False, True])
-def test_a_cache_gives_what_one_pass_gives(chunks: list[int], normalise: bool, x: Tensor) -> None:
-    attention = MultiHeadAttention(D, heads=4, head_width=6, key_value_heads=2, rotary=Rotary(6), normalise=normalise)
-    randomise(attention)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_cache_gives_what_one_pass_gives(chunks: list[int], normalize: bool, x: Tensor) -> None:
+    attention = MultiHeadAttention(
+        D, num_heads=4, head_dim=6, num_kv_heads=2, rotary=RotaryPositions(6), qk_norm=normalize
+    )
+    randomize(attention)
     attention.double()
     x, cache = x.double(), KVCache()
     with torch.no_grad():
@@ -198,10 +204,10 @@ def test_a_cache_gives_what_one_pass_gives(chunks: list[int], normalise: bool, x
         torch.testing.assert_close(torch.cat(parts, dim=1), attention(x, masks.causal()), atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_cross_attention_remembers_its_memory(normalise: bool, x: Tensor, memory: Tensor) -> None:
-    attention = MultiHeadAttention(D, heads=H, head_width=DH, cross=True, normalise=normalise)
-    randomise(attention)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_cross_attention_remembers_its_memory(normalize: bool, x: Tensor, memory: Tensor) -> None:
+    attention = MultiHeadAttention(D, num_heads=H, head_dim=DH, cross=True, qk_norm=normalize)
+    randomize(attention)
     attention.double()
     x, memory, cache = x.double(), memory.double(), KVCache()
     with torch.no_grad():
@@ -213,7 +219,7 @@ def test_cross_attention_remembers_its_memory(normalise: bool, x: Tensor, memory
 
 
 def test_dropout_of_weights_only_in_training(x: Tensor) -> None:
-    attention = MultiHeadAttention(D, heads=H, head_width=DH, dropout=0.5)
+    attention = MultiHeadAttention(D, num_heads=H, head_dim=DH, dropout=0.5)
     torch.manual_seed(0)
     assert not torch.equal(attention(x), attention(x))
     attention.eval()
@@ -221,7 +227,64 @@ def test_dropout_of_weights_only_in_training(x: Tensor) -> None:
 
 
 def test_errors_name_what_is_wrong(x: Tensor) -> None:
-    with pytest.raises(UsageError, match="6 heads cannot share 4"):
-        MultiHeadAttention(D, heads=6, head_width=5, key_value_heads=4)
+    with pytest.raises(UsageError, match="num_heads 6"):
+        MultiHeadAttention(D, num_heads=6, head_dim=5, num_kv_heads=4)
     with pytest.raises(UsageError, match="needs a memory"):
-        MultiHeadAttention(D, heads=6, head_width=5, cross=True)(x)
+        MultiHeadAttention(D, num_heads=6, head_dim=5, cross=True)(x)
+
+
+# --- Scorers ------------------------------------------------------------------------------------------------
+
+SCORERS: dict[str, Callable[[], Scorer]] = {
+    "scaled dot product": ScaledDotProduct,
+    "dot": lambda: ScaledDotProduct(scale=1.0),
+    "general": lambda: General(DH, DH).double(),
+    "concat": lambda: Concat(DH, DH, hidden_dim=5).double(),
+    "additive": lambda: Additive(DH, DH, hidden_dim=5).double(),
+}
+
+
+def score(scorer: Scorer, q: Tensor, k: Tensor) -> Tensor:
+    """The score of one query and one key, by the formula of the paper."""
+    if isinstance(scorer, ScaledDotProduct):
+        return q @ k * (DH**-0.5 if scorer.scale is None else scorer.scale)
+    if isinstance(scorer, General):
+        return q @ scorer.k_proj.weight @ k
+    if isinstance(scorer, Concat):
+        return scorer.v.weight[0] @ torch.tanh(scorer.proj.weight @ torch.cat((q, k)))
+    assert isinstance(scorer, Additive)
+    return scorer.v.weight[0] @ torch.tanh(scorer.q_proj.weight @ q + scorer.k_proj.weight @ k)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("cross", [False, True])
+def test_every_scorer_can_be_given_to_the_module(name: str, cross: bool, x: Tensor, memory: Tensor) -> None:
+    """Output and captured weights beside a loop over queries and keys, in float64."""
+    scorer = SCORERS[name]()
+    module = MultiHeadAttention(D, num_heads=H, head_dim=DH, cross=cross, scorer=scorer).double().eval()
+    randomize(module)
+    x, memory = x.double(), memory.double()
+    lengths = torch.tensor([3, 7]) if cross else torch.tensor([3, 5])
+    with torch.no_grad(), capture(module) as trace:
+        out = module(x, masks.lengths(lengths), memory=memory if cross else None)
+        weights = trace[""].weights()
+        if cross:
+            q, (k, v) = module.q_proj(x), module.kv_proj(memory).chunk(2, dim=-1)
+        else:
+            q, k, v = module.qkv_proj(x).chunk(3, dim=-1)
+        q, k, v = (part.unflatten(-1, (H, DH)) for part in (q, k, v))  # (B, T or S, H, Dh)
+        heads = torch.zeros(B, T, H, DH, dtype=torch.float64)
+        for b, t, h in itertools.product(range(B), range(T), range(H)):
+            scores = torch.stack([score(scorer, q[b, t, h], k[b, s, h]) for s in range(int(lengths[b]))])
+            expected = scores.softmax(dim=0)
+            torch.testing.assert_close(weights[b, h, t, : lengths[b]], expected, atol=1e-10, rtol=0)
+            assert not weights[b, h, t, lengths[b] :].any()
+            heads[b, t, h] = expected @ v[b, : lengths[b], h]
+        torch.testing.assert_close(out, module.out_proj(heads.flatten(2)), atol=1e-10, rtol=0)
+    assert trace[""].scorer is module.scorer
+
+
+def test_a_scorer_learns() -> None:
+    module = MultiHeadAttention(D, num_heads=H, head_dim=DH, scorer=Additive(DH, DH, hidden_dim=5))
+    module(torch.randn(B, T, D)).sum().backward()
+    assert all(param.grad is not None and param.grad.any() for param in module.scorer.parameters())  # type: ignore[attr-defined]

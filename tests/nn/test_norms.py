@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError
 from regard.nn.norms import LayerNorm, RMSNorm, make_norm
+from regard.utils.errors import UsageError
 
 D = 13
 
@@ -18,37 +18,39 @@ def x() -> Tensor:
 
 
 def test_m123_mean_zero_and_variance_one_before_scale_and_shift(x: Tensor) -> None:
-    out = LayerNorm(D, scale=False, bias=False)(x)
+    out = LayerNorm(D, elementwise_affine=False, bias=False)(x)
     torch.testing.assert_close(out.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
     torch.testing.assert_close(out.var(-1, unbiased=False), torch.ones(2, 5), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("epsilon", [1e-5, 0.1])
-def test_m123_layer_norm_equals_torchs(x: Tensor, epsilon: float) -> None:
-    ours, theirs = LayerNorm(D, epsilon=epsilon), nn.LayerNorm(D, eps=epsilon)
+@pytest.mark.parametrize("eps", [1e-5, 0.1])
+def test_m123_layer_norm_equals_torchs(x: Tensor, eps: float) -> None:
+    ours, theirs = LayerNorm(D, eps=eps), nn.LayerNorm(D, eps=eps)
     with torch.no_grad():
-        ours.scale.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
-        ours.shift.copy_(theirs.bias.normal_())  # type: ignore[union-attr]
+        ours.weight.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
+        ours.bias.copy_(theirs.bias.normal_())  # type: ignore[union-attr]
     torch.testing.assert_close(ours(x), theirs(x), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1])
-def test_rms_norm_equals_torchs_and_its_formula(x: Tensor, epsilon: float) -> None:
-    ours, theirs = RMSNorm(D, epsilon=epsilon), nn.RMSNorm(D, eps=epsilon)
+@pytest.mark.parametrize("eps", [1e-6, 0.1])
+def test_rms_norm_equals_torchs_and_its_formula(x: Tensor, eps: float) -> None:
+    ours, theirs = RMSNorm(D, eps=eps), nn.RMSNorm(D, eps=eps)
     with torch.no_grad():
-        ours.scale.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
+        ours.weight.copy_(theirs.weight.normal_())  # type: ignore[union-attr]
     torch.testing.assert_close(ours(x), theirs(x), atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(ours.bfloat16()(x.bfloat16()), theirs.bfloat16()(x.bfloat16()), atol=0, rtol=0)
     ours, theirs = ours.float(), theirs.float()
     wide = x.double()
-    formula = wide / (wide.square().mean(-1, keepdim=True) + epsilon).sqrt() * theirs.weight.double()
+    formula = wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt() * theirs.weight.double()
     torch.testing.assert_close(ours(x), formula.float(), atol=1e-5, rtol=0)
 
 
 def test_the_gradient_of_rms_norm_is_that_of_small_differences(x: Tensor) -> None:
     wide = x.double().requires_grad_()
     assert torch.autograd.gradcheck(RMSNorm(D).double(), wide)
-    assert torch.autograd.gradcheck(RMSNorm(D, scale=False), wide.detach().mT.contiguous().mT.requires_grad_())
+    assert torch.autograd.gradcheck(
+        RMSNorm(D, elementwise_affine=False), wide.detach().mT.contiguous().mT.requires_grad_()
+    )
 
 
 def test_a_vector_of_zeros_stays_finite() -> None:
@@ -61,8 +63,8 @@ def test_a_vector_of_zeros_stays_finite() -> None:
 
 
 def test_make_norm_by_name() -> None:
-    assert [name for name, _ in make_norm("layer", D).named_parameters()] == ["scale", "shift"]
-    assert [name for name, _ in make_norm("layer", D, bias=False).named_parameters()] == ["scale"]
-    assert [name for name, _ in make_norm("rms", D).named_parameters()] == ["scale"]
+    assert [name for name, _ in make_norm("layer", D).named_parameters()] == ["weight", "bias"]
+    assert [name for name, _ in make_norm("layer", D, bias=False).named_parameters()] == ["weight"]
+    assert [name for name, _ in make_norm("rms", D).named_parameters()] == ["weight"]
     with pytest.raises(UsageError, match="Did you mean 'layer'"):
         make_norm("layers", D)

@@ -18,27 +18,30 @@ from tokenizers.processors import BertProcessing
 
 import regard
 from regard.cli.main import main
-from regard.data.endings import Choice
+from regard.data.multiple_choice import MultipleChoiceExample
 from regard.data.squad import Question
-from regard.errors import FolderError, UsageError
-from regard.nn.taps import observe
-from regard.tasks.answer import Answerer, AnswerTask
-from regard.tasks.choose import Chooser, ChooseTask
-from regard.tasks.classify import Classifier
-from regard.tasks.embed import Embedder
-from regard.tasks.fill import Filler
-from regard.tasks.folders import load_answerer, load_classifier
-from regard.tasks.settings import LabelConfig, SpanConfig
-from regard.tasks.tag import Tagger
-from regard.text.tokenizer import Symbols, Tokenizer
-from regard.text.training import train_tokenizer
+from regard.nn.hooks import observe
+from regard.tasks.answer.objective import AnswerObjective
+from regard.tasks.answer.predictor import QuestionAnswerer
+from regard.tasks.base import Splits
+from regard.tasks.choose.objective import ChooseObjective
+from regard.tasks.choose.predictor import MultipleChoice
+from regard.tasks.classify.predictor import Classifier
+from regard.tasks.embed.predictor import Embedder
+from regard.tasks.encoder.objective import EncoderInit
+from regard.tasks.fill.predictor import MaskFiller
+from regard.tasks.tag.predictor import Tagger
+from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.training.request import TrainRequest
+from regard.utils.errors import FolderError, UsageError
 
 transformers = pytest.importorskip("transformers")
 
 TEXT = "To be, or not to be, that is the question: whether it is nobler in the mind to suffer."
 OTHER = "The slings and arrows of outrageous fortune."
-BERT_SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
-TOKENIZER = train_tokenizer([TEXT, OTHER] * 3, kind="wordpiece", vocab_size=97, symbols=BERT_SYMBOLS)
+BERT_SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+TOKENIZER = train_tokenizer([TEXT, OTHER] * 3, kind="wordpiece", vocab_size=97, special_tokens=BERT_SPECIAL_TOKENS)
 SHAPE: dict[str, Any] = dict(
     vocab_size=TOKENIZER.vocab_size,
     hidden_size=22,
@@ -130,7 +133,7 @@ def their_outputs(model: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
 
 
 def our_outputs(model: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    addresses = ["embedding", *(f"encoder.{i}" for i in range(model.config.layers))]
+    addresses = ["embedding", *(f"encoder.{i}" for i in range(model.config.num_layers))]
     with torch.no_grad(), observe(model, *addresses) as seen:
         out = model(*inputs())
     parts = [out] if isinstance(out, torch.Tensor) else [part for part in out if part is not None]
@@ -158,14 +161,12 @@ def test_m151_the_same_hidden_states_and_logits(theirs: Any, folder: Path) -> No
 def test_m158_windows_and_their_loss_are_theirs(tmp_path: Path) -> None:
     """Windows as their tokenizer cuts them, and the loss of their model in each."""
     theirs = make("spans")
-    model = load_answerer(save(theirs, tmp_path / "theirs"))
-    model.max_tokens = 24
+    model: Any = regard.load(save(theirs, tmp_path / "theirs"))
+    model.max_seq_len = 24
     where = TEXT.index("the question")
     asked = [Question("1", "what is it", TEXT, ((where, "the question"),))]
-    task = AnswerTask(
-        model=model.model, tokenizer=model.tokenizer, questions=(asked, asked),
-        config=LabelConfig(max_tokens=24), spans=SpanConfig(stride=7),
-    )  # fmt: skip
+    request = TrainRequest.parse("answer", {"max_seq_len": 24, "stride": 7}, out=tmp_path / "out")
+    task = AnswerObjective(EncoderInit(model.model, model.tokenizer, None, 24), request, Splits(asked, asked))
     fast = their_tokenizer(tmp_path / "theirs")
     cut = fast("what is it", TEXT, truncation="only_second", max_length=24, stride=7, return_overflowing_tokens=True,
                return_offsets_mapping=True, return_token_type_ids=True)  # fmt: skip
@@ -224,35 +225,35 @@ def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "kind", "labels", "answers"),
     [
-        ("encoder", "none", (), "one"),
-        ("words", "words", (), "one"),
-        ("follows", "follows", (), "one"),
-        ("pretraining", "words-follows", (), "one"),
-        ("one-label", "sequence", ("bad", "so-so", "good"), "one"),
-        ("several-labels", "sequence", ("bad", "so-so", "good"), "several"),
-        ("number", "sequence", ("LABEL_0",), "number"),
-        ("tokens", "tokens", ("bad", "so-so", "good"), "one"),
-        ("spans", "spans", (), "one"),
-        ("choice", "choice", (), "one"),
+        ("encoder", "none", (), "single_label_classification"),
+        ("words", "mlm", (), "single_label_classification"),
+        ("follows", "nsp", (), "single_label_classification"),
+        ("pretraining", "pretraining", (), "single_label_classification"),
+        ("one-label", "sequence_classification", ("bad", "so-so", "good"), "single_label_classification"),
+        ("several-labels", "sequence_classification", ("bad", "so-so", "good"), "multi_label_classification"),
+        ("number", "sequence_classification", ("LABEL_0",), "regression"),
+        ("tokens", "token_classification", ("bad", "so-so", "good"), "single_label_classification"),
+        ("spans", "question_answering", (), "single_label_classification"),
+        ("choice", "multiple_choice", (), "single_label_classification"),
     ],
 )
 def test_what_a_folder_says_of_its_head(name: str, kind: str, labels: Any, answers: str, tmp_path: Path) -> None:
     head = regard.load(save(make(name), tmp_path / "theirs")).head
-    assert (head.kind, head.labels, head.answers) == (kind, labels, answers)
+    assert (head.kind, head.labels, head.problem_type) == (kind, labels, answers)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("encoder", Embedder),
-        ("words", Filler),
+        ("words", MaskFiller),
         ("follows", Embedder),
         ("one-label", Classifier),
         ("several-labels", Classifier),
         ("number", Classifier),
         ("tokens", Tagger),
-        ("spans", Answerer),
-        ("choice", Chooser),
+        ("spans", QuestionAnswerer),
+        ("choice", MultipleChoice),
     ],
 )
 def test_a_folder_answers_with_its_head(name: str, kind: type, tmp_path: Path) -> None:
@@ -275,34 +276,32 @@ def test_a_head_for_sequences_judges_texts_and_pairs(tmp_path: Path) -> None:
     for path in (folder, tmp_path / "ours"):
         model = regard.load(path)
         assert isinstance(model, Classifier)
-        found = model((first, second)).probabilities
+        judge = regard.load(path, task="pair")
+        found = judge(first, second).scores
         assert list(found.values()) == pytest.approx(logits.softmax(-1)[0].tolist(), rel=1e-4)
-        assert load_classifier(path, "pair")((first, second)).probabilities == found
-        assert load_classifier(path, "classify")(TEXT) == model(TEXT)
-        with pytest.raises(UsageError, match="give two texts"):
-            model([TEXT, (first, second)])
+        assert regard.load(path, task="classify")(TEXT) == model(TEXT)
+        for refusing in (model, judge):
+            with pytest.raises(UsageError):
+                refusing([TEXT, (first, second)])
 
 
 def test_m154_endings_are_chosen_as_theirs_are(tmp_path: Path) -> None:
     """The same probabilities, and in training the same loss."""
     theirs = make("choice")
-    chooser = regard.load(save(theirs, tmp_path / "theirs"))
-    assert isinstance(chooser, Chooser)
+    multiple_choice = regard.load(save(theirs, tmp_path / "theirs"))
+    assert isinstance(multiple_choice, MultipleChoice)
     endings = ("to suffer the slings", OTHER, "that is it")
     tokenizer = their_tokenizer(tmp_path / "theirs")
     rows = tokenizer([TEXT] * 3, list(endings), padding=True, return_token_type_ids=True, return_tensors="pt")
     with torch.no_grad():
         out = theirs(**{name: part[None] for name, part in rows.items()}, labels=torch.tensor([2]))
-    found = chooser(TEXT, endings)
-    assert found.probabilities == pytest.approx(out.logits.softmax(-1)[0].tolist(), rel=1e-4)
-    assert found.place == int(out.logits.argmax())
-    choice = Choice(TEXT, endings, 2)
-    task = ChooseTask(
-        model=chooser.model,
-        tokenizer=chooser.tokenizer,
-        choices=([choice], [choice]),
-        config=LabelConfig(max_tokens=61),
-    )
+    found = multiple_choice(TEXT, endings)
+    assert list(found.scores) == pytest.approx(out.logits.softmax(-1)[0].tolist(), rel=1e-4)
+    assert found.choice_index == int(out.logits.argmax())
+    choice = MultipleChoiceExample(TEXT, endings, 2)
+    request = TrainRequest.parse("choose", {"max_seq_len": 61}, out=tmp_path / "out")
+    init = EncoderInit(multiple_choice.model, multiple_choice.tokenizer, None, 61)
+    task = ChooseObjective(init, request, Splits([choice], [choice]))
     assert task.loss([0]).train.item() == pytest.approx(out.loss.item(), rel=1e-4)
 
 
@@ -320,12 +319,13 @@ def test_m154_their_folders_are_evaluated(tmp_path: Path, capsys: pytest.Capture
     assert isinstance(model, Classifier)
     right = [model("to be").label == "good", model("not to be").label == "bad", model("to suffer").label == "good"]
     assert regard.evaluate(model, tmp_path / "texts.tsv")[0].value == pytest.approx(100 * sum(right) / 3)
-    right = [model(("to be", "or not")).label == "good", model(("not", "to be")).label == "bad"]
-    assert regard.evaluate(model, tmp_path / "pairs.tsv")[0].value == 50 * sum(right)
+    judge = regard.load(folder, task="pair")
+    right = [judge("to be", "or not").label == "good", judge("not", "to be").label == "bad"]
+    assert regard.evaluate(judge, tmp_path / "pairs.tsv")[0].value == 50 * sum(right)
     columns = ["--first-column", "q", "--second-column", "r"]
-    assert main(["evaluate", str(folder), str(tmp_path / "strange.csv"), *columns]) == 0
+    assert main(["evaluate", str(folder), str(tmp_path / "strange.csv"), "--task", "pair", *columns]) == 0
     assert f"accuracy {50 * sum(right):.2f} (n:2)" in capsys.readouterr().out
-    numbers = regard.load(save(make("number"), tmp_path / "number"))
+    numbers = regard.load(save(make("number"), tmp_path / "number"), task="pair")
     (tmp_path / "sts.tsv").write_text("first\tsecond\tscore\nto be\tor not\t1.5\nnot\tto be\t3\n", encoding="utf-8")
     names = [one.name for one in regard.evaluate(numbers, tmp_path / "sts.tsv")]  # type: ignore[arg-type]
     assert names == ["Pearson", "Spearman", "Pearson of word overlap", "Spearman of word overlap"]
@@ -343,10 +343,10 @@ def change(folder: Path, **changes: Any) -> None:
 def test_problem_type_follows_from_the_number_of_labels_where_it_is_missing(tmp_path: Path) -> None:
     folder = save(make("number"), tmp_path / "number")
     change(folder, problem_type=None)
-    assert regard.load(folder).head.answers == "number"
+    assert regard.load(folder).head.problem_type == "regression"
     folder = save(make("one-label"), tmp_path / "label")
     change(folder, problem_type=None)
-    assert regard.load(folder).head.answers == "one"
+    assert regard.load(folder).head.problem_type == "single_label_classification"
 
 
 def test_shards_are_read(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_names_and_leftovers_of_old_files_are_understood(tmp_path: Path) -> None
     safetensors.torch.save_file(old, folder / "model.safetensors")
     change(folder, architectures=["BertForMaskedLM"])
     embedder = regard.load(folder)
-    assert embedder.head.kind == "words-follows"
+    assert embedder.head.kind == "pretraining"
     for expected, found in zip(their_outputs(theirs)[1], our_outputs(embedder.model)[1], strict=True):
         assert_near(found, expected)
 
@@ -403,8 +403,8 @@ def test_an_encoder_without_a_pooler_is_one(tmp_path: Path, capsys: pytest.Captu
         ("encoder", {"is_decoder": True, "hidden_act": "tanh"}, "is_decoder is True; hidden_act 'tanh'"),
         ("encoder", {"num_attention_heads": 3}, "hidden_size 22 is not a multiple of num_attention_heads 3"),
         ("encoder", {"architectures": ["BertLMHeadModel"]}, "'BertLMHeadModel', which regard does not"),
-        ("encoder", {"hidden_size": None}, "hidden_size is missing, but it is needed"),
-        ("encoder", {"vocab_size": "30522"}, "vocab_size must be a whole number from 1 on, not '30522'"),
+        ("encoder", {"hidden_size": None}, "hidden_size is missing"),
+        ("encoder", {"vocab_size": "30522"}, "vocab_size must be a whole number"),
         ("encoder", {"num_attention_heads": 0}, "num_attention_heads must be a whole number"),
         ("encoder", {"hidden_dropout_prob": "much"}, "hidden_dropout_prob must be a number, not 'much'"),
         ("one-label", {"id2label": {"first": "a"}}, "id2label has 'first' where the number of a label"),
@@ -443,19 +443,19 @@ def test_what_transformers_has_no_class_for_is_refused(tmp_path: Path, capsys: p
     assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
     (tmp_path / "ours" / "regard-manifest.json").unlink()
     settings = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
-    settings["model"] |= {"heads": 1, "heads_at": {"encoder.0.self": 1}}
+    settings["model"] |= {"num_heads": 1, "num_heads_by_layer": {"encoder.0.self": 1}}
     tensors = safetensors.torch.load_file(tmp_path / "ours" / "model.safetensors")
     for name, tensor in tensors.items():
-        if "query_key_value" in name:
+        if "qkv_proj" in name:
             tensors[name] = tensor[:33].contiguous()
-        elif "self_attention.output.weight" in name:
+        elif "self_attention.out_proj.weight" in name:
             tensors[name] = tensor[:, :11].contiguous()
     safetensors.torch.save_file(tensors, tmp_path / "ours" / "model.safetensors")
     (tmp_path / "ours" / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 2
     said = capsys.readouterr().err
-    assert "heads_at is {'encoder.0.self': 1}" in said
-    assert "heads × head_width is not the width" in said
+    assert "num_heads_by_layer is {'encoder.0.self': 1}" in said
+    assert "num_heads × head_dim is not d_model" in said
 
 
 # --- Real weights --------------------------------------------------------------------------------------------
@@ -469,7 +469,7 @@ def minilm() -> Path:
 
 SENTENCES = [
     "A man is eating food.",
-    "A man is eating a piece of bread.",
+    "A man is eating a token of bread.",
     "The girl is carrying a baby.",
     "Naïve café-goers — 42 of them! — said “hello”…",
     "東京 is a city. antidisestablishmentarianism zzzzqqq",
@@ -484,7 +484,7 @@ def test_minilm_has_the_same_hidden_states(minilm: Path) -> None:
     embedder = regard.load(minilm)
     for text in SENTENCES[:5]:
         ids = tokenizer(text)["input_ids"]
-        assert embedder.rows([text], None) == [ids]
+        assert embedder.encode_input(text).ids == ids
         with torch.no_grad():
             expected = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states
         for layer, states in enumerate(expected):
@@ -496,7 +496,7 @@ def test_m169_minilm_has_the_vectors_of_sentence_transformers(minilm: Path) -> N
     sentence_transformers = pytest.importorskip("sentence_transformers")
     theirs = sentence_transformers.SentenceTransformer(str(minilm), device="cpu")
     embedder = regard.load(minilm)
-    assert embedder.max_tokens == theirs.max_seq_length == 256
+    assert embedder.max_seq_len == theirs.max_seq_length == 256
     expected, found = theirs.encode(SENTENCES), embedder.embed(SENTENCES)
     assert found.dtype == np.float32
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
@@ -511,7 +511,7 @@ def test_minilm_there_and_back_again(minilm: Path, tmp_path: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     assert main(["import", str(minilm), "--out", str(tmp_path / "ours")]) == 0
     ours = regard.load(tmp_path / "ours")
-    assert ours.max_tokens == 256
+    assert ours.max_seq_len == 256
     assert np.array_equal(ours.embed(SENTENCES), regard.load(minilm).embed(SENTENCES))
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
     back = sentence_transformers.SentenceTransformer(str(tmp_path / "back"), device="cpu")
@@ -523,7 +523,8 @@ def test_minilm_with_its_first_vocabulary_only(minilm: Path, tmp_path: Path) -> 
     for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(minilm / name, tmp_path / name)
     whole, plain = regard.load(minilm), regard.load(tmp_path)
-    assert plain.rows(SENTENCES[:5], 256) == whole.rows(SENTENCES[:5], 256)
+    for text in SENTENCES[:5]:
+        assert plain.encode_input(text) == whole.encode_input(text)
     assert isinstance(plain.tokenizer, Tokenizer)
     (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
     with pytest.raises(FolderError, match="no symbol for what is unknown"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ import torch
 from tokenizers import decoders, models, normalizers, processors, trainers
 
 import regard
-from regard.checkpoint.folder import own_tensors, write_model
 from regard.cli.main import main
-from regard.errors import FolderError, UsageError
-from regard.models.gpt import GPT
-from regard.models.gpt_settings import GPTConfig
-from regard.tasks.generate import Writer
-from regard.text.tokenizer import Tokenizer
-from regard.text.training import train_tokenizer
+from regard.models.gpt.config import GPTConfig
+from regard.models.gpt.model import GPT
+from regard.tasks.generate.predictor import TextGenerator
+from regard.tasks.score.predictor import Scorer
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import FolderError, UsageError
 
 transformers = pytest.importorskip("transformers")
 
@@ -66,7 +67,7 @@ def make(name: str, **changes: Any) -> Any:
 
 
 def byte_tokenizer() -> tokenizers.Tokenizer:
-    """Byte-level pieces with pad 0, unknown 1, start 2 and end 3, and the usual `<s> $A`."""
+    """Byte-level tokens with pad 0, unknown 1, start 2 and end 3, and the usual `<s> $A`."""
     backend = tokenizers.Tokenizer.from_str(train_tokenizer([TEXT] * 3, kind="byte-bpe", vocab_size=301).to_json())
     backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
     return backend
@@ -85,8 +86,8 @@ def sentencepiece_tokenizer() -> tokenizers.Tokenizer:
     backend.train_from_iterator(words, trainer)
     described = json.loads(backend.to_str())
     vocabulary = described["model"]["vocab"]
-    for piece in in_bytes:
-        vocabulary[piece] = len(vocabulary)
+    for token in in_bytes:
+        vocabulary[token] = len(vocabulary)
     backend = tokenizers.Tokenizer.from_str(json.dumps(described))
     backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
     return backend
@@ -105,6 +106,10 @@ def theirs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return model, transformers.AutoTokenizer.from_pretrained(folder), folder
 
 
+def stream(generator: Any, prompt: str, **options: Any) -> Iterator[str]:
+    return generator.stream(prompt, generator.config.replace(temperature=0.0, **options))  # type: ignore[no-any-return]
+
+
 def write_folder(model: Any, folder: Path, tokenizer: tokenizers.Tokenizer | None = None, **settings: Any) -> None:
     model.save_pretrained(folder)
     (folder / "tokenizer.json").write_text((tokenizer or byte_tokenizer()).to_str(), encoding="utf-8")
@@ -114,39 +119,39 @@ def write_folder(model: Any, folder: Path, tokenizer: tokenizers.Tokenizer | Non
 
 def test_a_text_is_read_behind_what_their_tokenizer_puts_before_it(theirs: tuple[Any, Any, Path]) -> None:
     model, tokenizer, folder = theirs
-    writer = regard.load(folder)
+    text_generator = regard.load(folder)
     ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
-    assert writer.prompt_ids(PROMPT) == ids[0].tolist()
-    assert writer.prompt_ids(PROMPT)[0] == 2
+    assert text_generator.prompt_ids(PROMPT) == ids[0].tolist()
+    assert text_generator.prompt_ids(PROMPT)[0] == 2
     with torch.no_grad():
         whole = model.generate(ids, max_new_tokens=20, do_sample=False, eos_token_id=None)[0]
     new = whole[ids.shape[1] :].tolist()
     new = new[: new.index(3) + 1] if 3 in new else new
-    ours = writer(PROMPT, temperature=0, max_new_tokens=20)
+    ours = text_generator(PROMPT, temperature=0, max_new_tokens=20)
     assert list(ours.tokens) == tokenizer.convert_ids_to_tokens(new)
     # The space before a first word is part of what is new.
     read = tokenizer.decode([*ids[0].tolist(), *new], skip_special_tokens=True)
     assert PROMPT + ours.text == read
-    assert PROMPT + "".join(writer.stream(PROMPT, temperature=0, max_new_tokens=20)) == read
-    found = writer.search(PROMPT, beams=1, max_new_tokens=20)[0]
+    assert PROMPT + "".join(stream(text_generator, PROMPT, max_new_tokens=20)) == read
+    found = text_generator(PROMPT, num_beams=1, max_new_tokens=20)
     assert PROMPT + found.text == read
     assert found.tokens == ours.tokens
     # Nothing at all is the beginning of a text.
-    assert writer.prompt_ids("") == tokenizer("")["input_ids"] == [2]
+    assert text_generator.prompt_ids("") == tokenizer("")["input_ids"] == [2]
 
 
 def test_the_space_before_the_first_new_word_is_written(theirs: tuple[Any, Any, Path]) -> None:
     _, tokenizer, folder = theirs
-    writer, words = regard.load(folder), TEXT.split()
+    text_generator, words = regard.load(folder), TEXT.split()
     begun = []
     for count in range(1, len(words)):
         prompt = " ".join(words[:count])
-        written = writer(prompt, temperature=0, max_new_tokens=2)
+        written = text_generator(prompt, temperature=0, max_new_tokens=2)
         before, new = tokenizer(prompt)["input_ids"], tokenizer.convert_tokens_to_ids(written.tokens)
         known, whole = (tokenizer.decode(ids, skip_special_tokens=True) for ids in (before, [*before, *new]))
         assert known + written.text == whole
-        assert "".join(writer.stream(prompt, temperature=0, max_new_tokens=2)) == written.text
-        assert writer.search(prompt, beams=1, max_new_tokens=2)[0].text == written.text
+        assert "".join(stream(text_generator, prompt, max_new_tokens=2)) == written.text
+        assert text_generator(prompt, num_beams=1, max_new_tokens=2).text == written.text
         begun.append(written.tokens[0][0] in "▁Ġ")
     assert any(begun)
 
@@ -156,18 +161,18 @@ def test_a_score_is_that_of_a_text_behind_the_start_symbol(theirs: tuple[Any, An
     ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         expected = model(ids).logits.log_softmax(-1)[0, :-1].gather(-1, ids[0, 1:, None])[:, 0]
-    found = regard.load(folder).score(PROMPT)
+    found = regard.load(folder, task="score")(PROMPT)
     assert list(found.log_probs) == pytest.approx(expected.tolist(), abs=1e-4)
     assert found.num_bytes == len(PROMPT)
-    assert list(found.tokens) == tokenizer.convert_ids_to_tokens(ids[0])
+    assert list(found.tokens) == tokenizer.convert_ids_to_tokens(ids[0, 1:])
     with pytest.raises(UsageError, match="at least one token"):
-        regard.load(folder).score("")
+        regard.load(folder, task="score")("")
 
 
 def test_the_start_symbol_stands_before_every_window(theirs: tuple[Any, Any, Path]) -> None:
     """By another road: windows of 36 tokens behind the symbol, each 18 after the one before."""
     model, tokenizer, folder = theirs
-    writer, text = regard.load(folder), " ".join([TEXT] * 3)
+    text_generator, text = regard.load(folder), " ".join([TEXT] * 3)
     ids = tokenizer(text)["input_ids"][1:]
     found: list[float] = []
     start = 0
@@ -177,20 +182,22 @@ def test_the_start_symbol_stands_before_every_window(theirs: tuple[Any, Any, Pat
             log_probs = model(window[:, :-1]).logits.log_softmax(-1).gather(-1, window[:, 1:, None])[0, :, 0]
         found += log_probs.tolist()[len(found) - start :]
         start += 18
-    assert list(writer.score(text).log_probs) == pytest.approx(found, abs=1e-4)
-    assert writer.trace(text).tokens["decoder"][0][0] == "<s>"
+    assert list(regard.load(folder, task="score")(text).log_probs) == pytest.approx(found, abs=1e-4)
+    assert text_generator.trace(text).tokens["decoder"][0][0] == "<s>"
     # A text that outgrows its context is gone on with from its end, and still begins with the symbol.
-    read = writer.prompt_ids(text)
+    read = text_generator.prompt_ids(text)
     with torch.no_grad():
         best = model(torch.tensor([[2, *read[-35:]]])).logits[0, -1].argmax().item()
-    assert writer(text, temperature=0, max_new_tokens=1).tokens == tuple(tokenizer.convert_ids_to_tokens([best]))
+    assert text_generator(text, temperature=0, max_new_tokens=1).tokens == tuple(
+        tokenizer.convert_ids_to_tokens([best])
+    )
 
 
 def test_suggestions_know_where_words_begin(theirs: tuple[Any, Any, Path]) -> None:
     """A word that has begun is spelled again, with the space before it."""
-    found = regard.load(theirs[2]).suggest(PROMPT)
+    found = regard.load(theirs[2], task="suggest")(PROMPT).scores
     assert found
-    assert all(one.word.startswith("cat") for one in found)
+    assert all(word.startswith("cat") for word in found)
 
 
 def test_ours_and_theirs_again_have_the_same_start(theirs: tuple[Any, Any, Path], tmp_path: Path) -> None:
@@ -210,12 +217,12 @@ def test_gpt2s_two_files_may_ask_for_a_start_symbol(says: bool, prefix: list[int
     write_folder(make("gpt2"), tmp_path, add_bos_token=says)
     Tokenizer(byte_tokenizer()).save_merges(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
-    writer = regard.load(tmp_path)
-    assert writer.prompt_ids(PROMPT) == [*prefix, *writer.tokenizer.encode(PROMPT)]
+    text_generator = regard.load(tmp_path)
+    assert text_generator.prompt_ids(PROMPT) == [*prefix, *text_generator.tokenizer.encode(PROMPT)]
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "back")]) == 0
-    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back")(PROMPT)["input_ids"] == writer.prompt_ids(
-        PROMPT
-    )
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "back")(PROMPT)[
+        "input_ids"
+    ] == text_generator.prompt_ids(PROMPT)
 
 
 def change(folder: Path, name: str, **changes: Any) -> None:
@@ -233,11 +240,11 @@ def test_each_of_several_ends_ends_a_text(tmp_path: Path) -> None:
     first = endless.tokens.index(endless.tokens[4])
     change(tmp_path / "theirs", "generation_config.json", eos_token_id=[3, last])
     for folder in (tmp_path / "theirs", tmp_path / "ours"):
-        writer = regard.load(folder)
-        for text in (writer(PROMPT, temperature=0), writer.search(PROMPT, beams=1)[0]):
+        text_generator = regard.load(folder)
+        for text in (text_generator(PROMPT, temperature=0), text_generator(PROMPT, num_beams=1)):
             assert text.ended
             assert text.tokens == endless.tokens[: first + 1]
-        assert "".join(writer.stream(PROMPT, temperature=0)) == text.text
+        assert "".join(stream(text_generator, PROMPT)) == text.text
         if folder.name == "theirs":
             assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
@@ -251,10 +258,10 @@ def test_how_text_is_drawn_goes_both_ways(tmp_path: Path) -> None:
     model.generation_config = transformers.GenerationConfig(do_sample=True, **drawn)
     write_folder(model, tmp_path / "theirs")
     change(tmp_path / "theirs", "generation_config.json", top_k=0)
-    writer = regard.load(tmp_path / "theirs")
-    assert writer.sampling.top_k is None
+    text_generator = regard.load(tmp_path / "theirs")
+    assert text_generator.config.top_k is None
     kept = {name: value for name, value in drawn.items() if name != "top_k"}
-    assert {name: getattr(writer.sampling, name) for name in kept} == kept
+    assert {name: getattr(text_generator.config, name) for name in kept} == kept
     assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]) == 0
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
     back = transformers.GenerationConfig.from_pretrained(tmp_path / "back")
@@ -262,7 +269,7 @@ def test_how_text_is_drawn_goes_both_ways(tmp_path: Path) -> None:
     assert back.do_sample
     # What is greedy has nothing to draw, but still does not repeat itself.
     change(tmp_path / "theirs", "generation_config.json", do_sample=False)
-    greedy = regard.load(tmp_path / "theirs").sampling
+    greedy = regard.load(tmp_path / "theirs").config
     assert (greedy.temperature, greedy.repetition_penalty, greedy.top_p) == (0.0, 1.2, None)
 
 
@@ -353,11 +360,9 @@ def test_settings_that_are_none_are_named(file: str, name: str, settings: dict[s
 
 def test_dropout_is_left_out_with_a_remark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=60)
-    shape: dict[str, Any] = dict(layers=1, width=16, hidden=16, heads=2, head_width=8, context=8)
-    ours = Writer(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, dropout=0.1, **shape)), tokenizer)
-    contents = ours.contents()
-    tensors = own_tensors(ours.model)
-    write_model(tmp_path / "ours", config=contents.config, tensors=tensors, texts=contents.texts)
+    shape: dict[str, Any] = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, head_dim=8, context_length=8)
+    ours = TextGenerator(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, dropout=0.1, **shape)), tokenizer)
+    ours.save(tmp_path / "ours")
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "theirs")]) == 0
     assert "NanoChatForCausalLM has no dropout between its layers" in capsys.readouterr().err
     ids = torch.tensor([[5, 6, 7]])
@@ -368,7 +373,8 @@ def test_dropout_is_left_out_with_a_remark(tmp_path: Path, capsys: pytest.Captur
 
 def test_a_writer_of_ours_still_begins_without_a_symbol() -> None:
     tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=60)
-    shape = dict(layers=1, width=8, hidden=8, heads=1, head_width=8, context=9)
-    writer = Writer(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape)), tokenizer)  # type: ignore[arg-type]
-    assert writer.prompt_ids(PROMPT) == tokenizer.encode(PROMPT)
-    assert math.isfinite(writer.score(PROMPT).loss)
+    shape = dict(num_layers=1, d_model=8, d_ff=8, num_heads=1, head_dim=8, context_length=9)
+    text_generator = TextGenerator(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape)), tokenizer)  # type: ignore[arg-type]
+    assert text_generator.prompt_ids(PROMPT) == tokenizer.encode(PROMPT)
+    scorer = Scorer(text_generator.model, tokenizer)
+    assert math.isfinite(scorer(PROMPT).loss)

@@ -13,8 +13,8 @@ import torch
 
 import regard
 from regard.cli.main import main
-from regard.errors import FolderError
-from regard.text.training import train_tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import FolderError
 
 transformers = pytest.importorskip("transformers")
 
@@ -88,16 +88,18 @@ def folder(theirs: Any, tmp_path: Path) -> Path:
 
 
 def test_m163_the_same_logits_and_the_same_greedy_text(theirs: Any, folder: Path) -> None:
-    writer = regard.load(folder)
+    text_generator = regard.load(folder)
     with torch.no_grad():
         expected = theirs(IDS).logits
-        found = writer.model(IDS)
+        found = text_generator.model(IDS)
         written = theirs.generate(IDS, max_new_tokens=15, do_sample=False, eos_token_id=None)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
-    ours = writer(TOKENIZER.decode(IDS[0].tolist()), temperature=0, max_new_tokens=15)
+    ours = text_generator(TOKENIZER.decode(IDS[0].tolist()), temperature=0, max_new_tokens=15)
     ids = written[0, IDS.shape[1] :].tolist()
     reached = ids.index(3) + 1 if 3 in ids else len(ids)
-    assert list(ours.tokens) == TOKENIZER.with_symbols(writer.tokenizer.symbols).tokens(ids[:reached])
+    assert list(ours.tokens) == TOKENIZER.with_special_tokens(text_generator.tokenizer.special_tokens).tokens(
+        ids[:reached]
+    )
 
 
 def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None:
@@ -116,21 +118,32 @@ def test_adapters_learned_beside_their_weights_are_merged_for_them(theirs: Any, 
     """Fine-tuned here with LoRA, exported, and read there: the logits of W + α/r · BA, whichever matrices they join."""
     more = tmp_path / "more.txt"
     more.write_text(f"{TEXT}\n" * 30, encoding="utf-8")
-    flags = ["--lora-rank", "3", "--lora-on", "all", "--learning-rate", "0.05", "--warmup-steps", "1", "--steps", "4"]
+    flags = [
+        "--lora-rank",
+        "3",
+        "--lora-targets",
+        "all",
+        "--learning-rate",
+        "0.05",
+        "--warmup-steps",
+        "1",
+        "--steps",
+        "4",
+    ]
     training = ["train", "generate", str(more), "--from", str(folder), "--lora", *flags, "--batch-tokens", "128"]
     assert main([*training, "--window", "13", "--out", str(tmp_path / "adapter")]) == 0
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
     assert main(["export", str(tmp_path / "adapter"), "--out", str(tmp_path / "back")]) == 0
     back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
     assert type(back) is written_as(theirs)
-    writer = regard.load(tmp_path / "adapter")
+    text_generator = regard.load(tmp_path / "adapter")
     with torch.no_grad():
-        before, found, expected = theirs(IDS).logits, back(IDS).logits, writer.model(IDS)
+        before, found, expected = theirs(IDS).logits, back(IDS).logits, text_generator.model(IDS)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
     assert (found - before).abs().max() > 0.01, "nothing was learned"
     # By another road: their own value projection of the first layer has moved by the last rows of α/r · BA.
     tensors = safetensors.torch.load_file(tmp_path / "adapter" / "adapter.safetensors")
-    name = "decoder.0.self_attention.query_key_value"
+    name = "decoder.0.self_attention.qkv_proj"
     change = 16 / 3 * tensors[f"{name}.lora_b"] @ tensors[f"{name}.lora_a"]
     if hasattr(back, "transformer"):  # GPT-2 joins the three as we do, and stores its matrices the other way round
         now, then = (model.transformer.h[0].attn.c_attn.weight.T for model in (back, theirs))
@@ -151,11 +164,11 @@ def test_going_on_whole_from_shards_is_written_as_one_model(tmp_path: Path) -> N
     more = tmp_path / "more.txt"
     more.write_text(f"{TEXT}\n" * 30, encoding="utf-8")
     settings = dict(window=13, steps=3, batch_tokens=128)
-    writer = regard.train("generate", more, from_=tmp_path / "theirs", out=tmp_path / "ours", **settings)
+    text_generator = regard.train("generate", more, from_=tmp_path / "theirs", out=tmp_path / "ours", **settings)
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
     back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
     with torch.no_grad():
-        torch.testing.assert_close(back(IDS).logits, writer.model(IDS), atol=1e-4, rtol=0)
+        torch.testing.assert_close(back(IDS).logits, text_generator.model(IDS), atol=1e-4, rtol=0)
         assert (back(IDS).logits - theirs(IDS).logits).abs().max() > 1e-3
 
 
@@ -187,12 +200,12 @@ def test_shards_are_read(tmp_path: Path) -> None:
         ("gpt2", {"n_layer": 4}, r"missing: transformer\.h\.3\."),
         ("gpt2", {"n_inner": 30}, "of another shape: "),
         ("llama", {"num_hidden_layers": 4}, r"LlamaForCausalLM .*missing: model\.layers\.3\.self_attn\.q_proj"),
-        ("llama", {"head_dim": 5}, "heads have a width of 5"),
-        ("mistral", {"sliding_window": 36}, "sliding_window is 36 and less than the context of 37"),
+        ("llama", {"head_dim": 5}, "head_dim is 5"),
+        ("mistral", {"sliding_window": 36}, "sliding_window is 36"),
         (
             "gpt2",
             {"model_type": "mamba"},
-            "'mamba'; regard reads its own folders and those of marian, bert, gpt2",
+            "'mamba'. regard reads its own folders and those of marian, gpt2",
         ),
         ("gpt2", {"vocab_size": 300}, "room for 300"),
     ],

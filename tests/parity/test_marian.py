@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.models.transformer import Transformer
-from regard.models.transformer_settings import TransformerConfig
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import Transformer
 from regard.nn import masks
-from regard.nn.taps import capture
+from regard.nn.hooks import capture
 
 marian = pytest.importorskip("transformers.models.marian.modeling_marian")
 
@@ -62,24 +62,24 @@ def copy_linear(to: nn.Linear, *parts: nn.Linear) -> None:
 
 
 def copy_norm(to: Any, norm: nn.LayerNorm) -> None:
-    assert to.epsilon == norm.eps
-    to.scale.copy_(norm.weight)
-    to.shift.copy_(norm.bias)
+    assert to.eps == norm.eps
+    to.weight.copy_(norm.weight)
+    to.bias.copy_(norm.bias)
 
 
 def copy_block(to: Any, block: Any) -> None:
     attention = block.self_attn
-    copy_linear(to.self_attention.query_key_value, attention.q_proj, attention.k_proj, attention.v_proj)
-    copy_linear(to.self_attention.output, attention.out_proj)
+    copy_linear(to.self_attention.qkv_proj, attention.q_proj, attention.k_proj, attention.v_proj)
+    copy_linear(to.self_attention.out_proj, attention.out_proj)
     copy_norm(to.self_residual.norm, block.self_attn_layer_norm)
     if to.cross_attention is not None:
         attention = block.encoder_attn
-        copy_linear(to.cross_attention.query, attention.q_proj)
-        copy_linear(to.cross_attention.key_value, attention.k_proj, attention.v_proj)
-        copy_linear(to.cross_attention.output, attention.out_proj)
+        copy_linear(to.cross_attention.q_proj, attention.q_proj)
+        copy_linear(to.cross_attention.kv_proj, attention.k_proj, attention.v_proj)
+        copy_linear(to.cross_attention.out_proj, attention.out_proj)
         copy_norm(to.cross_residual.norm, block.encoder_attn_layer_norm)
-    copy_linear(to.feed_forward.widen, block.fc1)
-    copy_linear(to.feed_forward.narrow, block.fc2)
+    copy_linear(to.feed_forward.up_proj, block.fc1)
+    copy_linear(to.feed_forward.down_proj, block.fc2)
     copy_norm(to.feed_forward_residual.norm, block.final_layer_norm)
 
 
@@ -90,12 +90,12 @@ def make_ours(theirs: Any) -> Transformer:
         TransformerConfig(
             vocab_size=config.decoder_vocab_size,
             source_vocab_size=None if joint else config.vocab_size,
-            encoder_layers=config.encoder_layers,
-            decoder_layers=config.decoder_layers,
-            width=config.d_model,
-            hidden=config.encoder_ffn_dim,
-            heads=config.encoder_attention_heads,
-            head_width=config.d_model // config.encoder_attention_heads,
+            num_encoder_layers=config.encoder_layers,
+            num_decoder_layers=config.decoder_layers,
+            d_model=config.d_model,
+            d_ff=config.encoder_ffn_dim,
+            num_heads=config.encoder_attention_heads,
+            head_dim=config.d_model // config.encoder_attention_heads,
             position_layout="halves",
             activation=ACTIVATIONS[config.activation_function],  # type: ignore[arg-type]
             output_bias=True,

@@ -1,147 +1,187 @@
-"""Choosing among endings: by hand from the numbers of a pair's head, the loss, batches, scores, and that it learns."""
+"""Multiple choice: by hand from the logits of each ending, the loss, batches, scores, and that it learns."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import regard
 from regard.data.batches import BatchPlan
-from regard.data.endings import Choice
-from regard.errors import UsageError
-from regard.models.bert_settings import BertConfig
-from regard.tasks.choose import HEAD, Chooser, ChooseTask, commonest_place, make_chooser_model, score_choices
-from regard.tasks.labelling import as_inputs, frame_pairs
-from regard.tasks.settings import LabelConfig
-from regard.text.tokenizer import Symbols, Tokenizer
-from regard.text.training import train_tokenizer
+from regard.data.multiple_choice import MultipleChoiceExample
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import build
+from regard.nn.init import seeded_init
+from regard.tasks.base import Splits
+from regard.tasks.choose.objective import HEAD, ChooseObjective
+from regard.tasks.choose.predictor import MultipleChoice, choice_scores, majority_index
+from regard.tasks.encoder.batching import collate, encode_pairs
+from regard.tasks.encoder.objective import EncoderInit
+from regard.tokenizers.tokenizer import SpecialTokens
+from regard.tokenizers.training import train_tokenizer
+from regard.training.request import TrainRequest
+from regard.utils.errors import FolderError, UsageError
 
-SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+TOKENIZER = train_tokenizer(["a b c d e f g h"] * 5, kind="wordpiece", vocab_size=60, special_tokens=SPECIAL_TOKENS)
 CHOICES = [
-    Choice("a b", ("c", "d e f", "g"), 1),
-    Choice("c d e f g h", ("a", "b", "b c"), 0),
-    Choice("h", ("a b c", "d", "e f"), 1),
+    MultipleChoiceExample("a b", ("c", "d e f", "g"), 1),
+    MultipleChoiceExample("c d e f g h", ("a", "b", "b c"), 0),
+    MultipleChoiceExample("h", ("a b c", "d", "e f"), 1),
 ]
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer(["a b c d e f g h"] * 5, kind="wordpiece", vocab_size=60, symbols=SYMBOLS)
+def model(seed: int = 3, **changes: object) -> Any:
+    small = dict(num_layers=2, d_model=12, d_ff=20, num_heads=2, head_dim=6, context_length=23, dropout=0.0)
+    config = BertConfig(vocab_size=TOKENIZER.vocab_size, **{**small, **changes})  # type: ignore[arg-type]
+    net = seeded_init(lambda: build(config, HEAD), seed=seed)
+    torch.manual_seed(seed)
+    torch.nn.init.normal_(net.head.output.weight)
+    return net
 
 
-def settings(tokenizer: Tokenizer, **changes: object) -> BertConfig:
-    small = dict(layers=2, width=12, hidden=20, heads=2, head_width=6, context=23, dropout=0.0)
-    return BertConfig(vocab_size=tokenizer.vocab_size, **{**small, **changes})  # type: ignore[arg-type]
+def objective(
+    train: list[MultipleChoiceExample], validation: list[MultipleChoiceExample], net: Any = None
+) -> ChooseObjective:
+    request = TrainRequest.parse("choose", {"batch_size": 2}, out=Path("not-written"))
+    return ChooseObjective(EncoderInit(net or model(), TOKENIZER, None, 23), request, Splits(train, validation))
 
 
-def task(tokenizer: Tokenizer) -> ChooseTask:
-    model = make_chooser_model(settings(tokenizer), HEAD, seed=3)
-    torch.nn.init.normal_(model.head.output.weight)
-    return ChooseTask(
-        model=model,
-        tokenizer=tokenizer,
-        choices=(CHOICES, CHOICES[:2]),
-        config=LabelConfig(batch_rows=2, max_tokens=23),
-    )
-
-
-def fits(chooser: Chooser, choice: Choice) -> list[float]:
-    """What the head says to each ending alone."""
-    rows = frame_pairs(chooser.tokenizer, [(choice.first, ending) for ending in choice.endings], 23)
+def logits_of(predictor: MultipleChoice, choice: MultipleChoiceExample) -> list[float]:
+    """The logit of each ending alone."""
+    examples = encode_pairs(TOKENIZER, [(choice.context, ending) for ending in choice.endings], 23)
     with torch.no_grad():
-        return [chooser.model(*as_inputs([row], 0, torch.device("cpu")))[0, 0].item() for row in rows]
+        return [predictor.model(*collate([example], 0, torch.device("cpu")))[0, 0].item() for example in examples]
 
 
-def test_m154_the_likeliest_ending(tokenizer: Tokenizer) -> None:
-    chooser = task(tokenizer).result()
-    found = chooser([(one.first, one.endings) for one in CHOICES])
-    for one, choice in zip(found, CHOICES, strict=True):
-        numbers = np.exp(fits(chooser, choice))
-        assert one.probabilities == pytest.approx(numbers / numbers.sum(), rel=1e-5)
-        assert one.place == int(numbers.argmax())
-        assert str(one) == one.text == choice.endings[one.place]
-    alone = chooser(CHOICES[0].first, CHOICES[0].endings)
-    assert (alone.place, alone.endings) == (found[0].place, CHOICES[0].endings)
-    assert alone.probabilities == pytest.approx(found[0].probabilities, rel=1e-5)
+def test_m154_the_most_probable_ending() -> None:
+    predictor = objective(CHOICES, CHOICES[:2]).predictor()
+    found = predictor([(choice.context, choice.endings) for choice in CHOICES])
+    for result, choice in zip(found, CHOICES, strict=True):
+        powers = np.exp(logits_of(predictor, choice))
+        assert result.scores == pytest.approx(powers / powers.sum(), rel=1e-5)
+        assert result.choice_index == int(powers.argmax())
+        assert result.score == max(result.scores)
+        assert str(result) == result.text == choice.endings[result.choice_index]
+    for single in (predictor(CHOICES[0].context, list(CHOICES[0].endings)), predictor("a b", "c", "d e f", "g")):
+        assert (single.choice_index, single.endings) == (found[0].choice_index, CHOICES[0].endings)
+        assert single.scores == pytest.approx(found[0].scores, rel=1e-5)
 
 
-def test_m154_the_loss_is_that_of_the_right_ending(tokenizer: Tokenizer) -> None:
-    doing = task(tokenizer)
-    chooser = doing.result()
-    due = []
+def test_m154_the_loss_is_that_of_the_right_ending() -> None:
+    task = objective(CHOICES, CHOICES[:2])
+    predictor = task.predictor()
+    wanted = []
     for choice in (CHOICES[2], CHOICES[0]):
-        numbers = fits(chooser, choice)
-        assert choice.right is not None
-        due.append(math.log(sum(map(math.exp, numbers))) - numbers[choice.right])
-    found = doing.loss([2, 0])
-    assert found.train.item() == pytest.approx(sum(due) / 2, rel=1e-5)
-    assert found.tokens == 2
-    assert doing.validation_loss() == pytest.approx(doing.loss([0, 1]).plain.item(), rel=1e-5)
+        logits = logits_of(predictor, choice)
+        assert choice.label is not None
+        wanted.append(math.log(sum(map(math.exp, logits))) - logits[choice.label])
+    loss = task.loss([2, 0])
+    assert loss.train.item() == pytest.approx(sum(wanted) / 2, rel=1e-5)
+    assert loss.num_targets == 2
+    assert task.validation_loss() == pytest.approx(task.loss([0, 1]).plain.item(), rel=1e-5)
 
 
-def test_batches_are_of_whole_examples(tokenizer: Tokenizer) -> None:
-    doing = task(tokenizer)
-    assert (len(doing.train), doing.rows_each) == (9, 3)
-    batches = doing.batches(BatchPlan(max_tokens=100), 0)
+def test_batches_are_of_whole_examples() -> None:
+    task = objective(CHOICES, CHOICES[:2])
+    assert (len(task.train), task.rows_per_example) == (9, 3)
+    batches = task.batches(BatchPlan(max_tokens=100), 0)
     assert sorted(index for batch in batches for index in batch) == [0, 1, 2]
     assert max(map(len, batches)) == 2
-    assert [doing.size(index)[0] for index in range(3)] == [8, 11, 7]  # with [CLS] and two [SEP]
-    assert "3 training and 2 validation examples" in doing.describe()
+    assert [task.size(index)[0] for index in range(3)] == [8, 11, 7]  # with [CLS] and two [SEP]
+    assert task.training_settings()["steps"] % 2 == 0, "two batches an epoch"
 
 
-def test_scores_beside_the_commonest_place() -> None:
-    assert commonest_place([1, 0, 1, 2]) == ("1",)
-    assert commonest_place([2, 0]) == ("0",)
-    ours, always = score_choices([0, 1, 2, 2], [0, 1, 1, 1], ("0",))
+def test_scores_beside_the_majority_index() -> None:
+    assert majority_index([1, 0, 1, 2]) == ("1",)
+    assert majority_index([2, 0]) == ("0",)
+    ours, constant = choice_scores([0, 1, 2, 2], [0, 1, 1, 1], ("0",))
     assert (ours.name, ours.value) == ("accuracy", 50.0)
-    assert (always.name, always.value, always.signature) == ("accuracy of the majority", 25.0, "always:ending0|n:4")
-    assert score_choices([0], [3], None)[1].name == "accuracy of this file's own majority"
+    assert (constant.baseline_of, constant.value, constant.signature) == ("accuracy", 25.0, "always:ending0|n:4")
+    assert choice_scores([0], [3], None)[1].value == 100, "of the file itself where training is unknown"
 
 
-def test_it_learns(tokenizer: Tokenizer) -> None:
-    """The ending that begins with the letter of the beginning."""
+def test_it_learns() -> None:
+    """The ending that begins with the letter of the context."""
     letters = "abcdefgh"
     choices = [
-        Choice(first, tuple(f"{other} {'h' if n else 'g'}" for n, other in enumerate(others)), others.index(first))
+        MultipleChoiceExample(
+            first, tuple(f"{other} {'h' if n else 'g'}" for n, other in enumerate(others)), others.index(first)
+        )
         for first in letters
         for others in ([first, letters[letters.index(first) - 1]], [letters[letters.index(first) - 3], first])
     ]
-    model = make_chooser_model(settings(tokenizer, width=32, head_width=16), HEAD, seed=0)
-    doing = ChooseTask(model=model, tokenizer=tokenizer, choices=(choices, choices), config=LabelConfig(max_tokens=23))
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
-    model.train()
+    task = objective(choices, choices, model(0, d_model=32, head_dim=16))
+    optimizer = torch.optim.Adam(task.model.parameters(), lr=3e-3)
+    task.model.train()
     for _ in range(400):
-        optimiser.zero_grad()
-        loss = doing.loss(range(len(choices))).train
+        optimizer.zero_grad()
+        loss = task.loss(range(len(choices))).train
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         if loss.item() < 0.05:
             break
-    assert doing.evaluate()[0][0].value == 100
+    assert task.evaluate()[0][0].value == 100
 
 
-def test_what_cannot_be_chosen_from(tokenizer: Tokenizer) -> None:
-    chooser = task(tokenizer).result()
-    for endings in ((), ("alone",), "a b"):
-        with pytest.raises(UsageError, match="two endings or more"):
-            chooser("a", endings)
-    with pytest.raises(UsageError, match="endings go with one beginning"):
-        chooser([("a", ("b", "c"))], ["d", "e"])  # type: ignore[call-overload]
-    with pytest.raises(UsageError, match="two endings or more"):
-        chooser(["a b"])  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="a beginning and one of its endings"):
-        chooser.trace("a")
-    one_segment = Chooser(make_chooser_model(settings(tokenizer, segments=1), HEAD, seed=0), tokenizer)
-    with pytest.raises(UsageError, match="one segment"):
-        one_segment("a", ("b", "c"))
+@pytest.mark.parametrize("wrong", [("a", ()), ("a", ("only",)), ("a", "b"), ("a b",), ("a", ("b", 3))])
+def test_wrong_inputs(wrong: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        MultipleChoice(model(), TOKENIZER)(*wrong)
+    assert error.value.argument == "endings"
 
 
-def test_what_is_cut_off_is_told(tokenizer: Tokenizer) -> None:
-    told: list[str] = []
-    task(tokenizer).result()("a b c d e f g h " * 4, ("a", "b"), say=told.append)
-    assert told == ["1 of 1 choice cut off after 23 tokens: choice 1."]
-    told.clear()
-    task(tokenizer).result()([("a", ("b", "c", "d")), ("a", ("b", " "))], say=told.append)
-    assert told == ["1 of 2 choices with a text without words: choice 2."]
+def test_one_token_type_is_not_enough() -> None:
+    with pytest.raises(UsageError) as error:
+        MultipleChoice(model(type_vocab_size=1), TOKENIZER)("a", ("b", "c"))
+    assert error.value.argument == "type_vocab_size"
+
+
+def test_notes_on_inputs() -> None:
+    predictor = MultipleChoice(model(), TOKENIZER)
+    notes: list[str] = []
+    predictor("a b c d e f g h " * 4, ("a", "b"), notify=notes.append)
+    assert len(notes) == 1 and "23 tokens: choice 1" in notes[0]
+    notes.clear()
+    predictor([("a", ("b", "c", "d")), ("a", ("b", " "))], notify=notes.append)
+    assert len(notes) == 1 and notes[0].endswith("choice 2.")
+
+
+def test_attention_over_the_chosen_ending() -> None:
+    predictor = MultipleChoice(model(), TOKENIZER)
+    chosen = predictor("a b", ("c", "d e f")).text
+    several, single = predictor.trace("a b", ("c", "d e f")), predictor.trace("a b", chosen)
+    assert several.labels("encoder.0.self") == single.labels("encoder.0.self")
+    assert predictor.trace("a b", (chosen,)).labels("encoder.0.self") == single.labels("encoder.0.self")
+    with pytest.raises(UsageError):
+        predictor.encode_input("a b")
+
+
+def test_saved_is_loaded(tmp_path: Path) -> None:
+    predictor = objective(CHOICES, CHOICES).predictor()
+    predictor.save(tmp_path / "m")
+    found = regard.load(tmp_path / "m")
+    assert isinstance(found, MultipleChoice)
+    assert found.majority_label == ("1",)
+    assert found("a", ("b", "c")) == predictor("a", ("b", "c"))
+    MultipleChoice(model(), TOKENIZER, majority_label=("first",)).save(tmp_path / "wrong")
+    with pytest.raises(FolderError) as error:
+        regard.load(tmp_path / "wrong")
+    assert (error.value.argument, error.value.value) == ("majority_label", ["first"])
+
+
+def test_built_in_choices_are_disjoint_and_repeatable() -> None:
+    from regard.data.synthetic.choices import NUM_ENDINGS, choices
+
+    splits = {name: choices(name, count=100) for name in ("train", "validation", "test")}
+    contexts = [example.context for examples in splits.values() for example in examples]
+    assert len(set(contexts)) == 300
+    assert choices("train", count=100) == splits["train"]
+    for example in splits["train"]:
+        assert len(set(example.endings)) == NUM_ENDINGS
+        assert example.label in range(NUM_ENDINGS)
+    assert {example.label for example in splits["train"]} == set(range(NUM_ENDINGS))

@@ -1,8 +1,11 @@
-"""Embedding: pooled by hand, however texts are batched and threaded; token vectors; what is cut and what is empty."""
+"""Embedding: pooled by hand, however texts are batched and threaded; token vectors; truncated and empty texts."""
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,32 +13,45 @@ import pytest
 import torch
 from torch import nn
 
-from regard.errors import UsageError
-from regard.models.bert import Bert, make_bert
-from regard.models.bert_settings import BertConfig, HeadConfig
-from regard.nn.packed import pack_weights
-from regard.nn.taps import capture
-from regard.tasks.embed import Embedder, pool
-from regard.tasks.reading import LARGEST, SMALLEST, Reader, alike, in_threads, padded
-from regard.tasks.settings import EmbedConfig
-from regard.text.tokenizer import Symbols
-from regard.text.training import train_tokenizer
+import regard
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import Bert, build
+from regard.models.heads import HeadConfig
+from regard.nn.hooks import capture
+from regard.nn.quantized import quantize_weights
+from regard.tasks.embed.predictor import Embedder, Embedding, Similarity, TokenVectors, pool
+from regard.tasks.embed.spec import EmbedConfig
+from regard.tasks.encoder.batching import EncodedExample, encode_texts
+from regard.tasks.encoder.inference import (
+    MAX_BATCH_TOKENS,
+    MIN_BATCH_TOKENS,
+    BufferedEncoder,
+    in_threads,
+    length_batches,
+    predict_logits,
+)
+from regard.tokenizers.tokenizer import SpecialTokens
+from regard.tokenizers.training import train_tokenizer
+from regard.utils.errors import UsageError
 
 WORDS = ("the", "small", "cat", "sleeps", "while", "a", "big", "dog", "runs", "over", "green", "hills", "and", "sees")
 TEXTS = [
     " ".join(itertools.islice(itertools.cycle(WORDS), start, start + n)) for start, n in enumerate((3, 11, 1, 7, 3))
 ]
 TOKENIZER = train_tokenizer(
-    TEXTS, kind="wordpiece", vocab_size=79, symbols=Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+    TEXTS,
+    kind="wordpiece",
+    vocab_size=79,
+    special_tokens=SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]"),
 )
 
 
 def make(head: HeadConfig | None = None, **settings: Any) -> Embedder:
     torch.manual_seed(5)
     config = BertConfig(
-        vocab_size=TOKENIZER.vocab_size, layers=2, width=14, hidden=22, heads=2, head_width=7, context=53
+        vocab_size=TOKENIZER.vocab_size, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=7, context_length=53
     )
-    model = make_bert(config, head or HeadConfig())
+    model = build(config, head or HeadConfig())
     for param in model.parameters():
         nn.init.normal_(param, std=0.4)
     return Embedder(model, TOKENIZER, head=head, config=EmbedConfig(**settings))
@@ -53,26 +69,27 @@ def hidden(embedder: Embedder, text: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-@pytest.mark.parametrize("normalise", [True, False])
-def test_m169_pooled_by_hand(embedder: Embedder, pooling: str, normalise: bool) -> None:
-    found = embedder.embed(TEXTS, pooling=pooling, normalise=normalise)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_m169_pooled_by_hand(embedder: Embedder, pooling: str, normalize: bool) -> None:
+    found = embedder.vectors(TEXTS, pooling=pooling, normalize=normalize)
     assert found.shape == (5, 14)
     assert found.dtype == np.float32
     for row, text in zip(found, TEXTS, strict=True):
         states = hidden(embedder, text).double().numpy()
         expected = {"mean": states.sum(axis=0) / len(states), "cls": states[0], "max": states.max(axis=0)}[pooling]
-        if normalise:
+        if normalize:
             expected = expected / np.sqrt((expected**2).sum())
         np.testing.assert_allclose(row, expected, atol=1e-5)
 
 
 def test_rows_are_of_length_one_and_in_the_order_of_the_texts(embedder: Embedder) -> None:
-    found = embedder.embed(TEXTS)
+    found = embedder.vectors(TEXTS)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-6)
     for text, row in zip(TEXTS, found, strict=True):
-        np.testing.assert_allclose(embedder.embed([text])[0], row, atol=1e-5)
-        np.testing.assert_allclose(embedder(text), row, atol=1e-5)
-    assert embedder.embed([]).shape == (0, 14)
+        np.testing.assert_allclose(embedder.vectors([text])[0], row, atol=1e-5)
+        np.testing.assert_allclose(embedder(text).vector, row, atol=1e-5)
+        np.testing.assert_allclose(embedder.embed(text), row, atol=1e-5)
+    assert embedder.vectors([]).shape == (0, 14)
 
 
 def test_threads_change_nothing(embedder: Embedder) -> None:
@@ -80,39 +97,39 @@ def test_threads_change_nothing(embedder: Embedder) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        alone = embedder.embed(texts)
+        alone = embedder.vectors(texts)
         torch.set_num_threads(3)
-        together = embedder.embed(texts)
+        together = embedder.vectors(texts)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
     np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
-def test_any_head_embeds_and_who_watches_sees(embedder: Embedder) -> None:
-    sequence = make(HeadConfig(kind="sequence", labels=("a", "b")))
-    assert sequence.embed(TEXTS).shape == (5, 14)
+def test_any_head_embeds_and_hooks_see_all_layers(embedder: Embedder) -> None:
+    sequence = make(HeadConfig(kind="sequence_classification", labels=("a", "b")))
+    assert sequence.vectors(TEXTS).shape == (5, 14)
     with capture(embedder.bert) as trace:
-        embedder.embed(TEXTS)
-    assert set(trace.recipes) == {"encoder.0.self", "encoder.1.self"}
+        embedder.vectors(TEXTS)
+    assert set(trace.captured) == {"encoder.0.self", "encoder.1.self"}
 
 
-def test_m34_m35_a_vector_for_every_token_that_depends_on_its_neighbours(embedder: Embedder) -> None:
+def test_m34_m35_a_vector_for_every_token_that_depends_on_its_neighbors(embedder: Embedder) -> None:
     one, other = embedder.tokens("the small cat sleeps"), embedder.tokens("the small dog sleeps")
     assert one.vectors.shape == (len(one), 14)
     assert one.tokens[0] == "[CLS]"
     assert one.tokens[-1] == "[SEP]"
     np.testing.assert_allclose(one.vectors, hidden(embedder, "the small cat sleeps").numpy(), atol=1e-6)
-    assert np.linalg.norm(one.vectors[1] - other.vectors[1]) > 1e-3, "the same word, another neighbour"
+    assert np.linalg.norm(one.vectors[1] - other.vectors[1]) > 1e-3, "the same word, another neighbor"
 
 
-def test_pieces_are_the_text_as_it_was_typed(embedder: Embedder) -> None:
+def test_tokens_are_the_text_as_it_was_typed(embedder: Embedder) -> None:
     text = "  The SMALL cat  sleeps!"
     found = embedder.tokens(text)
-    assert found.pieces[0] == found.pieces[-1] == ""
-    assert "".join(found.pieces) == "TheSMALLcatsleeps!"
-    assert all(text[start:end] == piece for (start, end), piece in zip(found.spans, found.pieces, strict=True))
-    assert len(found.pieces) == len(found.tokens) == len(found.vectors)
+    assert found.token_texts[0] == found.token_texts[-1] == ""
+    assert "".join(found.token_texts) == "TheSMALLcatsleeps!"
+    assert all(text[start:end] == typed for (start, end), typed in zip(found.spans, found.token_texts, strict=True))
+    assert len(found.token_texts) == len(found.tokens) == len(found.vectors)
 
 
 def test_vectors_of_every_layer(embedder: Embedder) -> None:
@@ -124,54 +141,102 @@ def test_vectors_of_every_layer(embedder: Embedder) -> None:
         for layer, block in enumerate(embedder.bert.encoder, start=1):
             x = block(x)
             np.testing.assert_allclose(embedder.tokens(text, layer=layer).vectors, x[0].numpy(), atol=1e-5)
-    with pytest.raises(UsageError, match="from 0, the embeddings, to 2, the last block, not 3"):
+    with pytest.raises(UsageError) as error:
         embedder.tokens(text, layer=3)
+    assert (error.value.argument, error.value.value) == ("layer", 3)
 
 
 def test_similarity_is_the_cosine(embedder: Embedder) -> None:
-    vectors = embedder.embed(TEXTS, normalise=False)
+    vectors = embedder.vectors(TEXTS, normalize=False)
     expected = [[(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b)) for b in vectors] for a in vectors]
     np.testing.assert_allclose(embedder.similarity(TEXTS), expected, atol=1e-5)
     np.testing.assert_allclose(embedder.similarity(TEXTS[0], TEXTS[1:]), np.array(expected)[:1, 1:], atol=1e-5)
     assert embedder.similarity(TEXTS[0], TEXTS[0]).shape == (1, 1)
 
 
-def test_long_texts_are_cut_and_it_is_said(embedder: Embedder) -> None:
-    said: list[str] = []
-    found = embedder.embed(["cat " * 100_000, "cat"], say=said.append)
-    assert len(said) == 1
-    assert "1 of 2 texts cut off after 53 tokens: text 1 (" in said[0]
-    np.testing.assert_allclose(found[0], embedder.embed("cat " * 51), atol=1e-5)
-    said.clear()
-    embedder.embed(TEXTS, max_tokens=5, say=said.append)
-    assert "cut off after 5 tokens" in said[0]
-    assert len(embedder.tokens(TEXTS[1], max_tokens=5)) == 5
+def test_results(embedder: Embedder) -> None:
+    found = embedder(TEXTS, pooling="max")
+    assert all(isinstance(result, Embedding) for result in found)
+    assert [result.text for result in found] == TEXTS
+    np.testing.assert_array_equal([result.vector for result in found], embedder.vectors(TEXTS, pooling="max"))
+    assert json.loads(str(found[0])) == found[0].record() and list(found[0].row())[:2] == ["text", "0"]
+    near = embedder(TEXTS, similarity=True)
+    np.testing.assert_array_equal([result.scores for result in near], embedder.similarity(TEXTS))
+    (other,) = embedder(TEXTS[:1], similarity=True, similar_to=("text", "cat"))
+    assert isinstance(other, Similarity) and other.others == ("text", "cat")
+    assert other.score == other.scores.max() and len(other.row()) == 3
+    tokens = embedder(TEXTS[1], tokens=True, layer=1)
+    assert isinstance(tokens, TokenVectors)
+    np.testing.assert_array_equal(tokens.vectors, embedder.tokens(TEXTS[1], layer=1).vectors)
+    assert [row["token"] for row in tokens.rows()] == list(tokens.tokens)
+    assert all(len(repr(result)) < 120 for result in (found[0], near[0], tokens, embedder))
+
+
+def test_arrays_are_written_as_npy(embedder: Embedder) -> None:
+    for options in ({}, {"similarity": True}):
+        results = embedder(TEXTS, **options)
+        content = embedder.encode_results(results, ".npy")
+        assert isinstance(content, bytes)
+        expected = embedder.similarity(TEXTS) if options else embedder.vectors(TEXTS)
+        np.testing.assert_array_equal(np.load(io.BytesIO(content)), expected)
+    for results, suffix in ((embedder(TEXTS, tokens=True), ".npy"), (embedder(TEXTS), ".parquet")):
+        with pytest.raises(UsageError) as error:
+            embedder.encode_results(results, suffix)
+        assert error.value.argument == "out"
+
+
+def test_saved_equals_loaded(embedder: Embedder, tmp_path: Path) -> None:
+    other = make(pooling="cls", normalize=False, max_seq_len=9)
+    other.save(tmp_path / "m")
+    loaded = regard.load(tmp_path / "m")
+    assert isinstance(loaded, Embedder) and loaded.config == other.config and loaded.max_seq_len == 9
+    np.testing.assert_array_equal(loaded.vectors(TEXTS), other.vectors(TEXTS))
+
+
+def test_long_texts_are_truncated_with_a_note(embedder: Embedder) -> None:
+    notes: list[str] = []
+    found = embedder.vectors(["cat " * 100_000, "cat"], notify=notes.append)
+    assert len(notes) == 1 and "1 of 2" in notes[0] and "53 tokens" in notes[0]
+    exact = embedder.vectors("cat " * 51, notify=notes.append)
+    assert len(notes) == 1, "a text that fits exactly is not truncated"
+    np.testing.assert_allclose(found[0], exact, atol=1e-5)
+    embedder.vectors(TEXTS, max_seq_len=5, notify=notes.append)
+    assert "5 tokens" in notes[1]
+    assert len(embedder.tokens(TEXTS[1], max_seq_len=5)) == 5
+    short = make(max_seq_len=5)
+    assert short.max_seq_len == 5 and len(short.tokens(TEXTS[1])) == 5
+    assert len(short.tokens(TEXTS[1], max_seq_len=7)) == 7, "an option goes before the default of the folder"
 
 
 def test_texts_without_words_are_named(embedder: Embedder) -> None:
-    said: list[str] = []
-    found = embedder.embed(["", "cat", " \t"], say=said.append)
-    assert said == ["2 of 3 texts without words, and vectors of nothing: text 1, 3."]
+    notes: list[str] = []
+    found = embedder.vectors(["", "cat", " \t"], notify=notes.append)
+    assert len(notes) == 1 and "2 of 3" in notes[0] and "1, 3" in notes[0]
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found[0], found[2], atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("options", "argument"),
     [
-        (dict(pooling="median"), "unknown pooling 'median'"),
-        (dict(max_tokens=2), "max_tokens must be at least 3"),
-        (dict(poling="mean"), "Did you mean 'pooling'"),
+        (dict(pooling="median"), "pooling"),
+        (dict(max_seq_len=2), "max_seq_len"),
+        (dict(poling="mean"), "setting"),
+        (dict(tokens=True, similarity=True), "tokens"),
+        (dict(similar_to=("a",)), "similar_to"),
+        (dict(layer=1), "layer"),
     ],
 )
-def test_settings_that_make_no_sense(embedder: Embedder, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        embedder.embed(TEXTS, **settings)
+def test_options_that_make_no_sense(embedder: Embedder, options: dict[str, Any], argument: str) -> None:
+    for call in (embedder.vectors, embedder):
+        with pytest.raises(UsageError) as error:
+            call(TEXTS, **options)
+        assert error.value.argument == argument
 
 
 def test_what_is_no_text(embedder: Embedder) -> None:
-    with pytest.raises(UsageError, match="text 1 must be a str, got int"):
-        embedder.embed(["a", 7])  # type: ignore[list-item]
+    with pytest.raises(UsageError):
+        embedder.vectors(["a", 7])  # type: ignore[list-item]
 
 
 def test_attention_over_a_text(embedder: Embedder) -> None:
@@ -186,30 +251,49 @@ def test_attention_over_a_text(embedder: Embedder) -> None:
 
 def test_batches_hold_every_text_once_and_waste_little() -> None:
     lengths = [int(n) for n in np.random.default_rng(0).integers(3, 60, 1009)]
-    batches = alike(lengths, shares=2)
+    batches = length_batches(lengths, min_batches=2)
     assert sorted(number for batch in batches for number in batch) == list(range(1009))
     sizes = [(max(lengths[i] for i in batch), len(batch)) for batch in batches]
-    assert all(longest * count <= LARGEST for longest, count in sizes)
+    assert all(longest * count <= MAX_BATCH_TOKENS for longest, count in sizes)
     assert [longest for longest, _ in sizes] == sorted((longest for longest, _ in sizes), reverse=True)
     computed = sum(longest * count for longest, count in sizes)
     assert computed <= 1.02 * sum(lengths)
 
 
 def test_few_texts_are_padded_together_and_many_are_not() -> None:
-    assert alike([5, 9, 7]) == [[1, 2, 0]]
-    same = alike([SMALLEST] * 3 + [SMALLEST - 1] * 2)
+    assert length_batches([5, 9, 7]) == [[1, 2, 0]]
+    same = length_batches([MIN_BATCH_TOKENS] * 3 + [MIN_BATCH_TOKENS - 1] * 2)
     assert same == [[0, 1, 2], [3, 4]]
-    assert len(alike([16] * 128, shares=2)) == 2
-    assert alike([]) == []
-    assert alike([LARGEST + 5, 3]) == [[0], [1]]
+    assert len(length_batches([16] * 128, min_batches=2)) == 2
+    assert length_batches([]) == []
+    assert length_batches([MAX_BATCH_TOKENS + 5, 3]) == [[0], [1]]
 
 
-def test_padding() -> None:
-    ids, lengths = padded([[4, 5], [6]], 9, torch.device("cpu"))
-    assert ids.tolist() == [[4, 5], [6, 9]]
-    assert lengths is not None
-    assert lengths.tolist() == [2, 1]
-    assert padded([[4, 5], [6, 7]], 9, torch.device("cpu"))[1] is None
+class WordCounts(nn.Module):
+    """No BERT: logits from counts of ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(TOKENIZER.vocab_size, 3)
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor | None, type_ids: torch.Tensor | None) -> torch.Tensor:
+        vectors = self.table(ids)
+        if lengths is not None:
+            vectors = vectors * (torch.arange(ids.shape[1]) < lengths[:, None])[..., None]
+        out: torch.Tensor = vectors.sum(dim=1)
+        return out
+
+
+def test_logits_of_any_model_in_the_order_of_the_examples() -> None:
+    model, examples = WordCounts(), encode_texts(TOKENIZER, TEXTS * 9, 12)
+    for example, logits in zip(examples, predict_logits(model, examples, TOKENIZER.pad_id), strict=True):
+        torch.testing.assert_close(logits, model.table(torch.tensor(example.ids)).sum(dim=0).detach())
+    bert: Any = make(HeadConfig(kind="sequence_classification", labels=("a", "b"))).model
+    pair = EncodedExample([2, 5, 3, 6, 7, 3], 3)
+    with torch.no_grad():
+        alone = bert(torch.tensor([pair.ids]), None, torch.tensor([[0, 0, 0, 1, 1, 1]]))[0]
+    found = predict_logits(bert, [*examples, pair], TOKENIZER.pad_id)
+    torch.testing.assert_close(found[-1], alone, atol=1e-5, rtol=1e-5)
 
 
 def test_a_failure_in_a_thread_is_a_failure() -> None:
@@ -222,7 +306,7 @@ def test_a_failure_in_a_thread_is_a_failure() -> None:
     try:
         torch.set_num_threads(2)
         assert list(in_threads(run, [[0], [1]])) == [0, 1]
-        with pytest.raises(UsageError, match="no"):
+        with pytest.raises(UsageError):
             list(in_threads(run, [[0], [1], [2]]))
         assert torch.get_num_threads() == 2
     finally:
@@ -237,18 +321,18 @@ def test_pooling_of_nothing_but_padding_values() -> None:
     assert pool(states, lengths, "cls").flatten().tolist() == [1.0, -1.0]
 
 
-# --- Reading in a hurry --------------------------------------------------------------------------------------
+# --- Buffered encoder ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("activation", ["gelu", "relu", "gelu-tanh"])
-def test_who_only_reads_gets_the_same_bits(dtype: torch.dtype, activation: Any) -> None:
+def test_the_buffered_encoder_gives_the_same_bits(dtype: torch.dtype, activation: Any) -> None:
     torch.manual_seed(2)
-    shape: Any = dict(vocab_size=31, layers=3, width=14, hidden=22, heads=3, head_width=5, context=29)
-    bert = Bert(BertConfig(**shape, activation=activation, heads_at={"encoder.1.self": 1})).to(dtype).eval()
+    shape: Any = dict(vocab_size=31, num_layers=3, d_model=14, d_ff=22, num_heads=3, head_dim=5, context_length=29)
+    bert = Bert(BertConfig(**shape, activation=activation, num_heads_by_layer={"encoder.1.self": 1})).to(dtype).eval()
     for param in bert.parameters():
         nn.init.normal_(param, std=0.4)
-    read = Reader(bert)
+    read = BufferedEncoder(bert)
     with torch.no_grad():
         for rows, tokens in ((2, 5), (7, 13), (1, 3), (7, 13)):  # memory that is too small, and too large
             ids = torch.randint(31, (rows, tokens))
@@ -257,8 +341,8 @@ def test_who_only_reads_gets_the_same_bits(dtype: torch.dtype, activation: Any) 
             assert torch.equal(read(ids, lengths, segments), bert(ids, lengths, segments))
 
 
-def test_what_was_read_stays_when_more_is_read() -> None:
-    read = Reader(make().bert)
+def test_hidden_states_survive_the_next_batch() -> None:
+    read = BufferedEncoder(make().bert)
     with torch.no_grad():
         first = read(torch.tensor([[1, 2, 3]]))
         before = first.clone()
@@ -266,15 +350,15 @@ def test_what_was_read_stays_when_more_is_read() -> None:
     assert torch.equal(first, before)
 
 
-def test_where_there_is_more_to_do_the_encoder_itself_runs() -> None:
+def test_gradients_hooks_and_quantized_weights_use_the_encoder_itself() -> None:
     embedder = make()
-    read, ids = Reader(embedder.bert), torch.tensor([[1, 2, 3]])
+    read, ids = BufferedEncoder(embedder.bert), torch.tensor([[1, 2, 3]])
     assert read(ids).requires_grad
     with torch.no_grad():
         with capture(embedder.bert) as trace:
             read(ids)
-        assert len(trace.recipes) == 2
+        assert len(trace.captured) == 2
         plain = read(ids)
-        pack_weights(embedder.bert, "int8")
+        quantize_weights(embedder.bert, "int8")
         assert not torch.equal(read(ids), plain)
         assert (read(ids) - plain).abs().max() < 0.2

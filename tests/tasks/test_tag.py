@@ -1,9 +1,10 @@
-"""Tagging: windows that lose no word, first pieces, scores beside a word list, and that it learns at all."""
+"""Tagging: windows that lose no word, first tokens of words, scores beside a word list, and that it learns at all."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,59 +12,70 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from regard.checkpoint.folder import own_tensors, write_model
 from regard.data.tagged import Tagged
-from regard.errors import UsageError
-from regard.models.bert_settings import BertConfig, HeadConfig
-from regard.tasks.folders import load_embedder, load_folder, load_tagger
-from regard.tasks.labelling import as_inputs
-from regard.tasks.settings import LabelConfig
-from regard.tasks.tag import Tagger, TagTask, baseline, make_tagger_model, score_tags, split_words, windows
-from regard.text.tokenizer import Symbols, Tokenizer
-from regard.text.training import train_tokenizer
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import build
+from regard.models.heads import HeadConfig
+from regard.nn.init import seeded_init
+from regard.tasks.base import Splits
+from regard.tasks.encoder.batching import collate
+from regard.tasks.encoder.objective import EncoderInit
+from regard.tasks.tag.objective import TagObjective
+from regard.tasks.tag.predictor import Tagger, sentence_windows, split_words, tag_scores, word_list_baseline
+from regard.tasks.tag.reader import TagReader
+from regard.tasks.tag.spec import TagReading
+from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.training.request import TrainRequest
+from regard.utils.errors import DataError, FolderError, UsageError
 
-SYMBOLS = Symbols(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
-HEAD = HeadConfig(kind="tokens", labels=("B-loc", "I-loc", "O"))
+SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+HEAD = HeadConfig(kind="token_classification", labels=("B-loc", "I-loc", "O"))
 TOKENIZER = train_tokenizer(
     ["paris is big and new york is old yes no", "p a r i s n e w y o k b g d"] * 5,
-    kind="wordpiece", vocab_size=70, symbols=SYMBOLS, lowercase=True,
+    kind="wordpiece", vocab_size=70, special_tokens=SPECIAL_TOKENS, lowercase=True,
 )  # fmt: skip
 WORDS = ("paris", "is", "newyorkisbig", "york", "pygmy", "yes", "\u200b")
 
 
-def model(**changes: object) -> BertConfig:
-    small = dict(layers=2, width=12, hidden=20, heads=2, head_width=6, context=29, dropout=0.0)
-    return BertConfig(vocab_size=TOKENIZER.vocab_size, **{**small, **changes})  # type: ignore[arg-type]
+def model(seed: int = 0, head: HeadConfig = HEAD) -> Any:
+    shape = dict(num_layers=2, d_model=12, d_ff=20, num_heads=2, head_dim=6, context_length=29, dropout=0.0)
+    config = BertConfig(vocab_size=TOKENIZER.vocab_size, **shape)  # type: ignore[arg-type]
+    return seeded_init(lambda: build(config, head), seed=seed)
+
+
+def objective(train: list[Tagged], validation: list[Tagged] | None = None, *, seed: int = 1) -> TagObjective:
+    request = TrainRequest.parse("tag", {}, out=Path("not-written"))
+    init = EncoderInit(model(seed).eval(), TOKENIZER, None, 20)
+    return TagObjective(init, request, Splits(train, validation or train), HEAD)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40), st.integers(4, 20))
-def test_m156_no_word_is_lost(words: list[str], longest: int) -> None:
-    cut = windows(TOKENIZER, words, longest)
+def test_m156_no_word_is_lost(words: list[str], max_seq_len: int) -> None:
+    (windows,) = sentence_windows(TOKENIZER, [words], max_seq_len)
     covered: set[int] = set()
-    for window in cut:
-        assert len(window.row.ids) <= longest
-        assert window.row.ids[0] == TOKENIZER.start_id
-        assert window.row.ids[-1] == TOKENIZER.end_id
+    for window in windows:
+        ids = window.example.ids
+        assert len(ids) <= max_seq_len
+        assert (ids[0], ids[-1]) == (TOKENIZER.start_id, TOKENIZER.end_id)
         covered |= {window.first + number for number in range(len(window.places))}
         for number, place in enumerate(window.places):
-            pieces = TOKENIZER.encode(words[window.first + number])
-            assert window.row.ids[place] == (pieces[0] if pieces else TOKENIZER.unknown_id)
+            subwords = TOKENIZER.encode(words[window.first + number])
+            assert ids[place] == (subwords[0] if subwords else TOKENIZER.unknown_id)
     assert covered == set(range(len(words)))
-    starts = [window.first for window in cut]
+    starts = [window.first for window in windows]
     assert starts == sorted(set(starts))
 
 
 def test_m156_windows_overlap_and_the_middle_counts() -> None:
     words = ["is"] * 20
-    cut = windows(TOKENIZER, words, 10)  # eight words a window
-    assert [window.first for window in cut] == [0, 4, 8, 12]
-    tagger = Tagger(make_tagger_model(model(), HEAD, seed=0), TOKENIZER, head=HEAD)
-    shape = (10, 3)
-    parts = [(window, torch.zeros(shape)) for window in cut]
-    for number, (_, output) in enumerate(parts):
-        output[:, number % 2] = 5.0  # windows vote for the first and the second tag in turn
-    found = tagger._joined(words, parts)
-    # Word 5 stands second in the second window and sixth, two before the end, in the first: the first is as good.
+    (windows,) = sentence_windows(TOKENIZER, [words], 10)  # eight words each
+    assert [window.first for window in windows] == [0, 4, 8, 12]
+    parts = [(window, torch.zeros(10, 3)) for window in windows]
+    for number, (_, logits) in enumerate(parts):
+        logits[:, number % 2] = 5.0  # windows vote for the first and the second tag in turn
+    found = Tagger(model(), TOKENIZER, head=HEAD)._join(words, parts)
+    # Word 5 is the second of the second window and the sixth, two before the end, of the first: both are as good.
     assert found.tags[:6] == ("B-loc",) * 6
     assert found.tags[6:10] == ("I-loc",) * 4
     assert found.tags[16:] == ("I-loc",) * 4
@@ -71,8 +83,8 @@ def test_m156_windows_overlap_and_the_middle_counts() -> None:
 
 
 def test_m156_long_sentences_are_tagged_whole() -> None:
-    tagger = Tagger(make_tagger_model(model(), HEAD, seed=0), TOKENIZER, head=HEAD, max_tokens=9)
-    (found, nothing) = tagger([["paris", "newyorkisbig"] * 500, []])
+    tagger = Tagger(model(), TOKENIZER, head=HEAD, max_seq_len=9)
+    found, nothing = tagger([["paris", "newyorkisbig"] * 500, []])
     assert len(found.tags) == 1000
     assert nothing.tags == ()
     assert len(tagger("yes " * 3000).words) == 3000
@@ -84,116 +96,109 @@ def test_split_words() -> None:
     ]  # fmt: skip
 
 
-def test_the_loss_is_that_of_first_pieces() -> None:
+def test_the_loss_is_that_of_first_tokens() -> None:
     sentences = [Tagged(("newyorkisbig", "is"), ("B-loc", "O")), Tagged(("yes",), ("O",))]
-    net = make_tagger_model(model(), HEAD, seed=1).eval()
-    task = TagTask(
-        model=net, tokenizer=TOKENIZER, head=HEAD, sentences=(sentences, sentences), config=LabelConfig(max_tokens=20)
-    )
+    task = objective(sentences)
     loss = task.loss([0, 1])
-    assert loss.tokens == 3
+    assert loss.num_targets == 3
     wanted = []
-    for one in sentences:
-        (window,) = windows(TOKENIZER, one.words, 20)
-        logits = net(*as_inputs([window.row], TOKENIZER.pad_id, torch.device("cpu")))[0].log_softmax(-1)
-        wanted += [-logits[place, HEAD.labels.index(tag)] for place, tag in zip(window.places, one.tags, strict=True)]
+    for sentence in sentences:
+        ((window,),) = sentence_windows(TOKENIZER, [sentence.words], 20)
+        logits = task.model(*collate([window.example], TOKENIZER.pad_id, torch.device("cpu")))[0].log_softmax(-1)
+        places = zip(window.places, sentence.tags, strict=True)
+        wanted += [-logits[place, HEAD.labels.index(tag)] for place, tag in places]
     assert loss.train.item() == pytest.approx(torch.stack(wanted).mean().item(), rel=1e-5)
     assert task.validation_loss() == pytest.approx(loss.train.item(), rel=1e-5)
 
 
 def test_m156_scores_beside_a_word_list() -> None:
     gold = [["B-loc", "I-loc", "O"], ["O"]]
-    assert [score.name for score in score_tags(gold, gold)] == ["entity F1", "accuracy"]
-    assert [score.name for score in score_tags([["NOUN"]], [["VERB"]])] == ["accuracy"], "parts of speech"
+    assert [score.name for score in tag_scores(gold, gold)] == ["entity F1", "accuracy"]
+    assert [score.name for score in tag_scores([["NOUN"]], [["VERB"]])] == ["accuracy"], "parts of speech"
     train = [Tagged(("paris", "is"), ("B-loc", "O")), Tagged(("is",), ("O",))]
-    held = [Tagged(("paris", "york"), ("B-loc", "B-loc"))]
-    scores = {score.name: score.value for score in baseline(train, held)}
-    assert scores == {"entity F1 of a word list": pytest.approx(200 / 3), "accuracy of a word list": 50}
+    validation = [Tagged(("paris", "york"), ("B-loc", "B-loc"))]
+    scores = {score.baseline_of: score.value for score in word_list_baseline(train, validation)}
+    assert scores == {"entity F1": pytest.approx(200 / 3), "accuracy": 50}
 
 
-def test_gold_tags_say_whether_there_are_entities() -> None:
-    assert [score.name for score in score_tags([["B-loc"]], [["O"]])] == ["accuracy"]
-    assert [score.name for score in score_tags([["O"]], [["B-loc"]])] == ["entity F1", "accuracy"]
+def test_gold_tags_decide_whether_there_are_entities() -> None:
+    assert [score.name for score in tag_scores([["B-loc"]], [["O"]])] == ["accuracy"]
+    assert [score.name for score in tag_scores([["O"]], [["B-loc"]])] == ["entity F1", "accuracy"]
 
 
-def learned(sentences: list[Tagged], held: list[Tagged] | None = None) -> TagTask:
-    net = make_tagger_model(model(), HEAD, seed=1).eval()
-    both = sentences, held or sentences
-    return TagTask(model=net, tokenizer=TOKENIZER, head=HEAD, sentences=both, config=LabelConfig(max_tokens=20))
-
-
-def test_m156_the_commonest_tag_is_that_of_training_and_not_of_the_test(tmp_path: Path) -> None:
-    """No word list of the test file: that would know all of its answers."""
+def test_m156_the_majority_tag_is_that_of_training_and_not_of_the_test(tmp_path: Path) -> None:
+    """No word list of the test file: it would hold all of its answers."""
     (tmp_path / "test.conll").write_text("paris\tB-loc\nyork\tB-loc\n\nis\tO\nyes\tB-loc\n", encoding="utf-8")
-    task = learned([Tagged(("paris", "is", "big"), ("B-loc", "O", "O"))])
-    contents = task.contents()
-    write_model(tmp_path / "m", config=contents.config, tensors=own_tensors(task.model), texts=contents.texts)
-    loaded = load_folder(tmp_path / "m")
-    assert isinstance(loaded, Tagger)
-    for tagger in (task.result(), loaded):
-        scores = {score.name: score.value for score in regard.evaluate(tagger, tmp_path / "test.conll")}
-        baselines = {name: value for name, value in scores.items() if " of " in name}
-        assert baselines == {"entity F1 of the commonest tag": 0, "accuracy of the commonest tag": 25}
-    old = Tagger(task.model, TOKENIZER, head=HEAD)  # as from a folder that tells nothing of its training
-    scores = {score.name: score.value for score in regard.evaluate(old, tmp_path / "test.conll")}
-    assert scores["accuracy of this file's own commonest tag"] == 75
+    task = objective([Tagged(("paris", "is", "big"), ("B-loc", "O", "O"))])
+    task.predictor().save(tmp_path / "m")
+    for tagger in (task.predictor(), regard.load(tmp_path / "m", task="tag")):
+        scores = regard.evaluate(tagger, tmp_path / "test.conll")
+        baselines = {score.baseline_of: score.value for score in scores if score.baseline_of}
+        assert baselines == {"entity F1": 0, "accuracy": 25}
+    unknown = Tagger(task.model, TOKENIZER, head=HEAD)  # as from a folder that holds nothing of its training
+    scores = regard.evaluate(unknown, tmp_path / "test.conll")
+    assert {score.baseline_of: score.value for score in scores}["accuracy"] == 75
 
 
 def test_other_tags_are_other_examples() -> None:
-    one = Tagged(("paris", "is", "big"), ("B-loc", "O", "O"))
+    first = Tagged(("paris", "is", "big"), ("B-loc", "O", "O"))
     other = Tagged(("paris", "is", "big"), ("B-loc", "O", "I-loc"))
     joined = Tagged(("paris", "isbig"), ("B-loc", "O"))
-    found = [
-        learned(train, held).examples()
-        for train, held in (([one], [one]), ([other], [one]), ([one], [other]), ([one], [joined]), ([one, one], [one]))
-    ]
+    splits = (([first], [first]), ([other], [first]), ([first], [other]), ([first], [joined]), ([first] * 2, [first]))
+    found = [objective(train, validation).fingerprint() for train, validation in splits]
     assert len(set(found)) == len(found)
-    assert learned([one]).examples() == found[0]
+    assert objective([first]).fingerprint() == found[0]
 
 
-def test_all_words_are_cut_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_words_are_tokenized_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     encode = Tokenizer.encode_batch
     monkeypatch.setattr(Tokenizer, "encode_batch", lambda self, texts: calls.append(len(texts)) or encode(self, texts))
-    task = learned([Tagged(("paris", "is", "big"), ("B-loc", "O", "O")), Tagged(("yes",), ("O",))])
+    task = objective([Tagged(("paris", "is", "big"), ("B-loc", "O", "O")), Tagged(("yes",), ("O",))])
     assert calls == [4, 4], "training and validation"
     calls.clear()
-    task.result()([["paris", "is"], [], ["newyorkisbig"]])
+    task.predictor()([["paris", "is"], [], ["newyorkisbig"]])
     assert calls == [3]
 
 
-def test_tags_are_the_likeliest_ones() -> None:
-    tagger = Tagger(make_tagger_model(model(), HEAD, seed=5), TOKENIZER, head=HEAD)
+def test_tags_are_the_most_probable_ones() -> None:
+    tagger = Tagger(model(5), TOKENIZER, head=HEAD)
     for parameter in tagger.model.parameters():
         parameter.data *= 8 if parameter.dim() > 1 else 1
     words = ["paris", "newyorkisbig", "is", "yes"]
-    (window,) = windows(TOKENIZER, words, 29)
+    ((window,),) = sentence_windows(TOKENIZER, [words], 29)
     with torch.no_grad():
-        logits = tagger.model(*as_inputs([window.row], TOKENIZER.pad_id, torch.device("cpu")))[0]
+        logits = tagger.model(*collate([window.example], TOKENIZER.pad_id, torch.device("cpu")))[0]
     (found,) = tagger([words])
     for number, place in enumerate(window.places):
-        shares = [share / sum(logits[place].double().exp().tolist()) for share in logits[place].double().exp().tolist()]
-        assert found.tags[number] == HEAD.labels[shares.index(max(shares))]
-        assert found.probabilities[number] == pytest.approx(max(shares), rel=1e-5)
+        powers = logits[place].double().exp().tolist()
+        assert found.tags[number] == HEAD.labels[powers.index(max(powers))]
+        assert found.scores[number] == pytest.approx(max(powers) / sum(powers), rel=1e-5)
 
 
-def test_entities_of_an_answer() -> None:
-    tagger = Tagger(make_tagger_model(model(), HEAD, seed=0), TOKENIZER, head=HEAD)
-    found = tagger("paris is big")
+def test_results() -> None:
+    found = Tagger(model(), TOKENIZER, head=HEAD)("paris is big")
     assert str(found).count("/") == 3
-    tags = dataclasses.replace(found, words=("new", "york", "is", "paris"), tags=("B-loc", "I-loc", "O", "B-loc"))
-    assert tags.entities == [("loc", "new york"), ("loc", "paris")]
+    tagged = dataclasses.replace(
+        found, words=("new", "york", "is", "paris"), tags=("B-loc", "I-loc", "O", "B-loc"), scores=(1.0,) * 4
+    )
+    assert tagged.entities == [("loc", "new york"), ("loc", "paris")]
+    assert tagged.record()["entities"] == [{"type": "loc", "text": "new york"}, {"type": "loc", "text": "paris"}]
+    assert tagged.rows()[1] == {"word": "york", "tag": "I-loc", "score": 1.0}
 
 
 def test_saved_is_loaded(tmp_path: Path) -> None:
-    net = make_tagger_model(model(), HEAD, seed=3)
-    tagger = Tagger(net, TOKENIZER, head=HEAD, max_tokens=11)
-    contents = tagger.contents()
-    write_model(tmp_path / "m", config=contents.config, tensors=own_tensors(net), texts=contents.texts)
-    found = load_folder(tmp_path / "m")
+    tagger = Tagger(model(3), TOKENIZER, head=HEAD, max_seq_len=11, majority_label=("O",))
+    tagger.save(tmp_path / "m")
+    found = regard.load(tmp_path / "m")
     assert isinstance(found, Tagger)
-    assert found("paris is big") == tagger("paris is big") == load_tagger(tmp_path / "m")("paris is big")
-    assert load_embedder(tmp_path / "m").embed(["paris"]).shape == (1, 12)
+    assert (found.max_seq_len, found.majority_label, found.head) == (11, ("O",), HEAD)
+    assert found("paris is big") == tagger("paris is big")
+    assert regard.load(tmp_path / "m", task="embed")(["paris"])[0].vector.shape == (12,)
+    Tagger(model(), TOKENIZER, head=HEAD, majority_label=("X",)).save(tmp_path / "wrong")
+    with pytest.raises(FolderError) as error:
+        regard.load(tmp_path / "wrong")
+    assert error.value.value == ["X"]
 
 
 def test_m157_it_learns() -> None:
@@ -201,29 +206,41 @@ def test_m157_it_learns() -> None:
         Tagged((word, "is", "big"), (tag, "O", "O"))
         for word, tag in (("paris", "B-loc"), ("york", "B-loc"), ("yes", "O"))
     ]
-    net = make_tagger_model(model(), HEAD, seed=0)
-    task = TagTask(
-        model=net, tokenizer=TOKENIZER, head=HEAD, sentences=(sentences, sentences), config=LabelConfig(max_tokens=20)
-    )
-    net.train()
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    task = objective(sentences, seed=0)
+    task.model.train()
+    optimizer = torch.optim.Adam(task.model.parameters(), lr=0.01)
     for _ in range(40):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         task.loss([0, 1, 2]).train.backward()
-        optimiser.step()
-    net.eval()
+        optimizer.step()
     scores, samples = task.evaluate()
     assert [score.value for score in scores[:2]] == [100, 100]
     assert samples[0].reference == samples[0].output
-    assert task.result()("Paris is big").entities == [("loc", "Paris")]
+    assert task.predictor()("Paris is big").entities == [("loc", "Paris")]
 
 
-def test_a_folder_that_is_no_tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.tasks import folders
-    from regard.tasks.classify import Classifier, make_classifier_model
+@pytest.mark.parametrize("wrong", [3, [["a", 3]]])
+def test_wrong_inputs(wrong: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        Tagger(model(), TOKENIZER, head=HEAD)(wrong)
+    assert error.value.argument == "inputs"
 
-    head = HeadConfig(kind="sequence", labels=("a", "b"))
-    other = Classifier(make_classifier_model(model(), head, seed=0), TOKENIZER, head=head)
-    monkeypatch.setattr(folders, "load_folder", lambda path, precision="fp32": other)
-    with pytest.raises(UsageError, match=r"holds a classifier.*use `regard classify`"):
-        load_tagger(tmp_path)
+
+def test_a_model_of_another_task(tmp_path: Path) -> None:
+    from regard.tasks.classify.predictor import Classifier
+
+    head = HeadConfig(kind="sequence_classification", labels=("a", "b"))
+    Classifier(model(head=head), TOKENIZER, head=head).save(tmp_path / "m")
+    with pytest.raises(UsageError) as error:
+        regard.load(tmp_path / "m", task="tag")
+    assert (error.value.argument, error.value.value) == ("task", "tag")
+
+
+def test_words_of_conll_files_are_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("paris\tI-loc\nis\tO\n\nyes\tO\n", encoding="utf-8")
+    assert TagReader(TagReading()).read_inputs(path) == [["paris", "is"], ["yes"]]
+    (tmp_path / "bad.conll").write_text("paris\tI-loc\nis\n", encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        TagReader(TagReading()).read_inputs(tmp_path / "bad.conll")
+    assert (error.value.path, error.value.line) == (tmp_path / "bad.conll", 2)

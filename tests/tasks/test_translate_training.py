@@ -1,6 +1,6 @@
-"""What the decoder and encoder read while a translator trains: other cuts of words, pieces hidden from the decoder.
+"""Inputs of encoder and decoder while a translator trains: BPE dropout and word dropout.
 
-A stand-in for the loss looks at the batches; the model is real but tiny.
+A stand-in for the loss records the batches; the model is real but tiny.
 """
 
 from __future__ import annotations
@@ -11,46 +11,54 @@ import pytest
 import torch
 
 from regard.data.pairs import Pair
-from regard.errors import UsageError
-from regard.nn.dropout import drawing_from
-from regard.tasks.settings import TranslateConfig
-from regard.tasks.translate import Batch, TranslateTask, Vocabularies, make_model
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import Transformer
+from regard.nn.dropout import use_generator
+from regard.nn.init import seeded_init
+from regard.tasks.base import Splits
+from regard.tasks.translate.objective import Batch, TranslateObjective
+from regard.tasks.translate.spec import TranslateTraining
+from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.utils.errors import DataError, UsageError
 
 PAIRS = [Pair(f"the {a} {n} sleeps", f"{n} {a} schläft") for a in ("small", "lowest") for n in ("newest", "wider")] * 3
-SHAPE = dict(encoder_layers=1, decoder_layers=1, width=8, hidden=8, heads=1, head_width=8)
+SHAPE: dict[str, Any] = dict(num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=8, num_heads=1, head_dim=8)
 
 
-def task(**config: Any) -> TranslateTask:
-    settings = TranslateConfig(pieces=300, **config)
-    vocabularies = Vocabularies.train(PAIRS, settings)
-    model = make_model(vocabularies, SHAPE, seed=0)
-    return TranslateTask(model=model, vocabularies=vocabularies, train=PAIRS, validation=PAIRS[:2], config=settings)
+def objective(shape: dict[str, Any] | None = None, **config: Any) -> TranslateObjective:
+    settings = TranslateTraining(vocab_size=300, **config)
+    tokenizers = TokenizerPair.train(PAIRS, settings)
+    model_config = TransformerConfig(**{**SHAPE, **(shape or {}), **tokenizers.model_settings()})
+    model = seeded_init(lambda: Transformer(model_config), seed=0)
+    return TranslateObjective(model, tokenizers, Splits(PAIRS, PAIRS[:2]), settings)
 
 
 def batches(
-    learner: TranslateTask, monkeypatch: pytest.MonkeyPatch, count: int, *, training: bool = True
+    learner: TranslateObjective, monkeypatch: pytest.MonkeyPatch, count: int, *, training: bool = True
 ) -> list[Batch]:
-    """What the model would read in `count` steps over all pairs."""
+    """The batches of `count` steps over all pairs."""
     seen: list[Batch] = []
     monkeypatch.setattr(learner, "_loss", lambda batch, smoothing: seen.append(batch))
     learner.model.train(training)
     for step in range(count):
-        with drawing_from(torch.Generator().manual_seed(step)):
+        with use_generator(torch.Generator().manual_seed(step)):
             learner.loss(range(len(PAIRS)))
     return seen
 
 
-def texts(learner: TranslateTask, rows: torch.Tensor) -> list[str]:
-    return learner.vocabularies.source.decode_batch(rows.tolist())
+def texts(learner: TranslateObjective, rows: torch.Tensor) -> list[str]:
+    return learner.tokenizers.source.decode_batch(rows.tolist())
 
 
-def test_without_either_every_step_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = batches(task(), monkeypatch, 2)
+def test_without_dropout_every_step_has_the_same_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = batches(objective(), monkeypatch, 2)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_piece_dropout_cuts_differently_each_step_and_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = task(piece_dropout=0.3)
+def test_bpe_dropout_segments_differently_each_step_and_decodes_to_the_same_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learner = objective(bpe_dropout=0.3)
     seen = batches(learner, monkeypatch, 5)
     assert len({tuple(batch.source.flatten().tolist()) for batch in seen}) == 5
     for batch in seen:
@@ -58,22 +66,22 @@ def test_piece_dropout_cuts_differently_each_step_and_says_the_same(monkeypatch:
         assert texts(learner, batch.target) == [pair.target for pair in PAIRS]
 
 
-def test_piece_dropout_keeps_the_usual_cut_where_pieces_become_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = task()
+def test_bpe_dropout_uses_the_usual_segmentation_where_tokens_become_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = objective()
     longest = max(max(pair) for pair in usual.lengths())
-    learner = task(piece_dropout=0.9, max_length=longest)
+    learner = objective(bpe_dropout=0.9, max_seq_len=longest)
     for batch in batches(learner, monkeypatch, 3):
         assert batch.source.shape[1] <= longest
         assert batch.target.shape[1] <= longest
 
 
 def test_word_dropout_hides_about_its_share_from_the_decoder_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = task(word_dropout=0.25)
-    (plain,) = batches(task(), monkeypatch, 1)
+    learner = objective(word_dropout=0.25)
+    (plain,) = batches(objective(), monkeypatch, 1)
     seen = batches(learner, monkeypatch, 40)
-    unknown = learner.vocabularies.target.unknown_id
+    unknown = learner.tokenizers.target.unknown_id
     hidden = torch.stack([batch.target != plain.target for batch in seen])
-    assert not hidden[:, :, 0].any(), "the start symbol must stay"
+    assert not hidden[:, :, 0].any(), "the start token must stay"
     assert hidden[:, :, 1:].float().mean() == pytest.approx(0.25, abs=0.03)
     for batch in seen:
         assert (batch.target[batch.target != plain.target] == unknown).all()
@@ -82,18 +90,34 @@ def test_word_dropout_hides_about_its_share_from_the_decoder_and_nothing_else(mo
 
 
 def test_neither_is_used_outside_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    (plain,) = batches(task(), monkeypatch, 1)
-    (read,) = batches(task(piece_dropout=0.5, word_dropout=0.5), monkeypatch, 1, training=False)
+    (plain,) = batches(objective(), monkeypatch, 1)
+    (read,) = batches(objective(bpe_dropout=0.5, word_dropout=0.5), monkeypatch, 1, training=False)
     assert all(torch.equal(a, b) for a, b in zip(plain, read, strict=True))
 
 
-@pytest.mark.parametrize("name", ["piece_dropout", "word_dropout"])
+@pytest.mark.parametrize("name", ["bpe_dropout", "word_dropout", "label_smoothing"])
 @pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_share_outside_of_its_range_is_refused(name: str, share: float) -> None:
-    with pytest.raises(UsageError, match=f"{name} must be at least 0 and below 1"):
-        TranslateConfig(**{name: share})  # type: ignore[arg-type]
+def test_a_share_out_of_range_is_refused(name: str, share: float) -> None:
+    with pytest.raises(UsageError) as error:
+        TranslateTraining(**{name: share})
+    assert (error.value.argument, error.value.value) == (name, share)
 
 
-def test_a_vocabulary_without_merges_is_refused() -> None:
-    with pytest.raises(UsageError, match="a word tokenizer has none"):
-        task(tokenizer="word", piece_dropout=0.1)
+def test_a_tokenizer_without_merges_has_no_bpe_dropout() -> None:
+    with pytest.raises(UsageError):
+        objective(tokenizer="word", bpe_dropout=0.1)
+
+
+def test_long_pairs_are_left_out_and_counted() -> None:
+    longest = max(max(pair) for pair in objective().lengths())
+    shorter = objective(max_seq_len=longest - 1)
+    assert len(shorter.lengths()) < len(PAIRS)
+    assert any(note.startswith("left out") for note in shorter.notes)
+    with pytest.raises(DataError):
+        objective(max_seq_len=2)
+
+
+def test_sequences_longer_than_the_learned_positions_are_refused() -> None:
+    with pytest.raises(UsageError) as error:
+        objective({"positions": "learned", "max_positions": 16}, max_seq_len=17)
+    assert (error.value.argument, error.value.value) == ("max_seq_len", 17)

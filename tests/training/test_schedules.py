@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.errors import UsageError
-from regard.training.averaging import Averager
-from regard.training.recipes import paper_learning_rate
-from regard.training.schedules import SCHEDULES, rate_factor
+from regard.tasks.translate.spec import paper_learning_rate
+from regard.training.schedules import SCHEDULES, lr_factor
+from regard.training.weight_averaging import WeightAverager
+from regard.utils.errors import UsageError
 
 
 @given(st.integers(0, 100_000), st.integers(1, 8000), st.integers(16, 1024))
@@ -21,7 +21,7 @@ def test_the_paper_formula(step: int, warmup: int, width: int) -> None:
     """d^-½ · min(n^-½, n · w^-1.5) for the n-th step, counted from 1."""
     n = step + 1
     paper = width**-0.5 * min(n**-0.5, n * warmup**-1.5)
-    rate = rate_factor("inverse-square-root", step=step, progress=0.0, warmup_steps=warmup)
+    rate = lr_factor("inverse-square-root", step=step, progress=0.0, warmup_steps=warmup)
     assert math.isclose(rate * paper_learning_rate(width, warmup), paper, rel_tol=1e-9)
 
 
@@ -38,29 +38,29 @@ def test_schedules_never_rise_and_stay_between_zero_and_one(name: str, a: float,
 
 
 def test_warm_up_is_linear() -> None:
-    rates = [rate_factor("constant", step=step, progress=0.0, warmup_steps=4) for step in range(6)]
+    rates = [lr_factor("constant", step=step, progress=0.0, warmup_steps=4) for step in range(6)]
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
 
 
 def test_a_rate_that_falls_from_its_peak() -> None:
     """As transformers has it, whose warm-up begins at nothing and ends a step later."""
     transformers = pytest.importorskip("transformers")
-    optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    schedule = transformers.get_linear_schedule_with_warmup(optimiser, num_warmup_steps=10, num_training_steps=50)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, num_warmup_steps=10, num_training_steps=50)
     for step in range(50):
-        ours = rate_factor("linear-from-peak", step=step, progress=step / 50, warmup_steps=10, warmed=0.2)
+        ours = lr_factor("linear-from-peak", step=step, progress=step / 50, warmup_steps=10, warmed=0.2)
         expected = schedule.get_last_lr()[0] if step >= 10 else (step + 1) / 10
         assert ours == pytest.approx(expected, abs=1e-12)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
 
 
 def test_an_unknown_schedule_is_named() -> None:
     with pytest.raises(UsageError, match="cosine"):
-        rate_factor("cosinus", step=0, progress=0.0, warmup_steps=0)
+        lr_factor("cosinus", step=0, progress=0.0, warmup_steps=0)
 
 
-def run(averager: Averager, model: nn.Linear, values: list[float]) -> None:
+def run(averager: WeightAverager, model: nn.Linear, values: list[float]) -> None:
     for step, value in enumerate(values, start=1):
         nn.init.constant_(model.weight, value)
         averager.update(step, step / len(values))
@@ -68,7 +68,7 @@ def run(averager: Averager, model: nn.Linear, values: list[float]) -> None:
 
 def test_tail_average_is_the_mean_of_evenly_spaced_snapshots() -> None:
     model = nn.Linear(1, 1, bias=False)
-    averager = Averager(model, kind="tail", tail=0.2, snapshots=5)
+    averager = WeightAverager(model, kind="tail", tail=0.2, snapshots=5)
     run(averager, model, [float(i) for i in range(1, 101)])
     # progress 0.80, 0.85, 0.90, 0.95 and 1.00 of 100 steps
     assert averager.mean[0].item() == pytest.approx((80 + 85 + 90 + 95 + 100) / 5)
@@ -77,7 +77,7 @@ def test_tail_average_is_the_mean_of_evenly_spaced_snapshots() -> None:
 
 def test_exponential_average_forgets_the_start_and_follows() -> None:
     model = nn.Linear(1, 1, bias=False)
-    averager = Averager(model, kind="exponential", decay=0.5)
+    averager = WeightAverager(model, kind="ema", decay=0.5)
     expected = model.weight.item()
     for step, value in enumerate([3.0, 5.0, 7.0], start=1):
         weight = max(0.5, 9 / (step + 9))
@@ -89,7 +89,7 @@ def test_exponential_average_forgets_the_start_and_follows() -> None:
 
 def test_swapping_twice_changes_nothing() -> None:
     model = nn.Linear(3, 2)
-    averager = Averager(model, kind="exponential")
+    averager = WeightAverager(model, kind="ema")
     nn.init.constant_(model.weight, 2.0)
     averager.update(1, 0.1)
     before = model.weight.clone()
@@ -101,10 +101,10 @@ def test_swapping_twice_changes_nothing() -> None:
 
 def test_no_averaging_leaves_the_weights_alone() -> None:
     model = nn.Linear(3, 2)
-    averager = Averager(model, kind="none")
+    averager = WeightAverager(model, kind="none")
     before = model.weight.clone()
     averager.update(1, 1.0)
     averager.swap()
     assert torch.equal(model.weight, before)
-    with pytest.raises(UsageError, match="exponential"):
-        Averager(model, kind="exponentail")
+    with pytest.raises(UsageError, match="ema"):
+        WeightAverager(model, kind="exponentail")

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views import attention
 from regard.views.attention import AttentionMap, attention_view, colour_table, pack, save_weights
 
@@ -174,8 +174,9 @@ def test_still_picture_has_a_cell_of_the_right_colour_for_every_weight(head: int
     wanted = ["#" + bytes(table[round(w / matrix.max() * 255)]).hex() for w in matrix.ravel().tolist()]
     assert [cell.get("fill") for cell in cells_of(svg)] == wanted
     texts = [node.text for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-    assert texts.index("is looked at →") < texts.index("asks →")
-    assert [text for text in texts if text and text[0] in "qk"] == [*one.columns, *one.rows]
+    assert texts.index("key →") < texts.index("query →")
+    tokens = [text for text in texts if text in {*one.columns, *one.rows}]
+    assert tokens == [*one.columns, *one.rows]
     assert f"encoder.0.self · {'mean of all heads' if head is None else 'head 1'}" in texts
     assert f"{matrix.max():.2f}" in texts
 
@@ -219,7 +220,7 @@ def test_saved_numbers_are_exact_and_bear_their_tokens(tmp_path: Path, dtype: ty
 
     with save_weights(tmp_path / "w.csv", one).open(encoding="utf-8", newline="") as stream:
         lines = list(csv.reader(stream))
-    assert lines[0] == ["head", "asks", *one.columns]
+    assert lines[0] == ["head", "query", *one.columns]
     assert [line[:2] for line in lines[1:]] == [[str(head), token] for head in range(3) for token in tokens]
     numbers = np.array([line[2:] for line in lines[1:]], dtype=np.float64).astype(dtype).reshape(3, 5, 7)
     assert (numbers == one.weights).all()
@@ -231,8 +232,14 @@ def test_weights_are_not_saved_under_other_endings(tmp_path: Path) -> None:
 
 
 def test_the_mark_that_begins_a_word_is_a_dot_in_the_picture() -> None:
-    pieces = ["▁un", "do", "▁", "a▁b", "·"]
-    svg = attention_view([a_map(num_columns=5, rows=pieces, columns=pieces)], title="t").svg()
+    tokens = ["▁un", "do", "▁", "a▁b", "·"]
+    svg = attention_view([a_map(num_columns=5, rows=tokens, columns=tokens)], title="t").svg()
     texts = [node.text for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
     assert texts.count("·un") == texts.count("do") == texts.count("▁") == texts.count("a▁b") == 2
     assert "▁un" not in texts
+
+
+def test_still_picture_of_a_layer_with_one_head_names_that_head() -> None:
+    one = AttentionMap(address="decoder.0.cross", rows=["a"], columns=["b"], weights=np.ones((1, 1, 1)))
+    svg = attention_view([one], title="t").svg()
+    assert "decoder.0.cross · head 0" in svg

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.inputs import MOST_NUMBERS, MOST_TOKENS, InputSums, inputs_view
 
 
@@ -24,7 +24,7 @@ def sums(count: int = 5, width: int = 6, **changes: Any) -> InputSums:
         "segment_vectors": parts[1],
         "position_vectors": parts[2],
         "sums": total,
-        "normalised": total / 2,
+        "normalized": total / 2,
     }
     return InputSums(**{**found, **changes})
 
@@ -71,7 +71,7 @@ def test_the_picture_has_five_strips_a_token() -> None:
         ({"ids": [1, 2]}, "5 tokens, 2 ids and 5 segments"),
         ({"tokens": [], "ids": [], "segments": []}, "do not fit"),
         ({"sums": np.zeros((5, 7), dtype=np.float32)}, "must have one shape"),
-        ({"normalised": np.full((5, 6), np.nan, dtype=np.float32)}, "NaN or infinity"),
+        ({"normalized": np.full((5, 6), np.nan, dtype=np.float32)}, "NaN or infinity"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:

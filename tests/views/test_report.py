@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import UsageError
+from regard.experiments import demo
+from regard.utils.errors import UsageError
 from regard.views.attention import AttentionMap, attention_view
 from regard.views.report import _ticks, report_view, thin
 from regard.views.tokens import TokenColumn, tokens_view
@@ -72,7 +75,7 @@ def test_everything_arrives_in_the_data() -> None:
         curves={},
         samples=[("source", "reference", "output")],
         scores=[("BLEU", 41.256, "sig"), ("steps", 12000, ""), ("note", "n/a", "")],
-        settings={"model": {"width": 7, "shape": (2, 3)}, "seed": 0},
+        settings={"model": {"d_model": 7, "shape": (2, 3)}, "seed": 0},
         notes=["device: cpu (no accelerator found)"],
         attention=[("first", view)],
     ).data
@@ -80,7 +83,7 @@ def test_everything_arrives_in_the_data() -> None:
     assert [score["value"] for score in data["scores"]] == ["41.26", "12,000", "n/a"]
     assert data["samples"] == [{"source": "source", "reference": "reference", "output": "output"}]
     assert (data["sampleNames"], data["compared"]) == (["Source", "Reference", "Output"], True)
-    assert data["settings"] == [["model.width", "7"], ["model.shape", "2, 3"], ["seed", "0"]]
+    assert data["settings"] == [["model.d_model", "7"], ["model.shape", "2, 3"], ["seed", "0"]]
     assert data["attention"] == [{"title": "first", "data": view.data}]
 
 
@@ -95,7 +98,7 @@ def test_still_picture_draws_each_curve_in_runs() -> None:
 
 def test_bad_reports_are_refused() -> None:
     with pytest.raises(UsageError, match="is a tokens view; pass attention views"):
-        report_view(title="t", curves={}, attention=[("x", tokens_view([TokenColumn(name="n", pieces=[])]))])
+        report_view(title="t", curves={}, attention=[("x", tokens_view([TokenColumn(name="n", tokens=[])]))])
     with pytest.raises(UsageError, match="sample 0 has 2 parts"):
         report_view(title="t", curves={}, samples=[("a", "b")])  # type: ignore[list-item]
     with pytest.raises(UsageError, match="curve 'loss' has the point"):
@@ -108,3 +111,12 @@ def test_bad_reports_are_refused() -> None:
 )
 def test_ticks_are_round(low: float, high: float, wanted: list[float]) -> None:
     assert _ticks(low, high) == pytest.approx(wanted)
+
+
+def test_charts_of_the_demo_name_their_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"step": 1, "loss": 2.0, "learning_rate": 0.1, "tokens_per_second": 3.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    monkeypatch.setattr(demo, "SENTENCES", ())
+    scores = Mock(**{"rows.return_value": []})
+    view = demo._report(Mock(), scores, [], tmp_path)
+    assert view.data["charts"][-1]["title"] == "target tokens per second"

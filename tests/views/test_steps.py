@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.steps import MOST_NUMBERS, MOST_TOKENS, AttentionSteps, steps_view
 
 T, S, D, H, DH = 3, 5, 22, 3, 7  # the usual shapes of `some_steps`
@@ -77,7 +77,7 @@ def test_each_matrix_has_its_name_and_true_shape(some_steps: Make) -> None:
 
 
 def test_wide_matrices_are_sampled_and_never_averaged(some_steps: Make) -> None:
-    steps = some_steps(2, 2, width=1031, heads=2, head_width=131, cross=False)
+    steps = some_steps(2, 2, width=1031, heads=2, head_dim=131, cross=False)
     data = steps_view(steps, title="t").data
     for part, array in (
         ("inputs", steps.inputs),
@@ -92,7 +92,7 @@ def test_wide_matrices_are_sampled_and_never_averaged(some_steps: Make) -> None:
     assert data["parts"]["inputs"][0]["every"] == [1, 3]  # the smallest that leaves at most 512 of 1031
 
 
-def test_of_a_long_text_the_first_pieces_are_drawn(some_steps: Make) -> None:
+def test_of_a_long_text_the_first_tokens_are_drawn(some_steps: Make) -> None:
     steps = some_steps(37, 41, cross=True)
     data = steps_view(steps, title="t").data
     assert drawn(data, "queries").shape == (MOST_TOKENS, DH)
@@ -151,7 +151,7 @@ def test_the_still_picture_has_five_numbered_steps(some_steps: Make, cross: bool
         ({"output_matrix": np.zeros((D, H * DH))}, r"output_matrix have shape \(22, 21\).*need \(21, 22\)"),
         ({"heads": np.full((H, T, DH), np.nan)}, "heads hold NaN"),
         ({"weights": np.zeros((T, S))}, r"weights have shape \(3, 5\).*must be \(heads, queries, keys\)"),
-        ({"rows": ()}, "0 tokens that ask"),
+        ({"rows": ()}, "0 query tokens"),
     ],
 )
 def test_arrays_that_do_not_fit_are_named(some_steps: Make, changes: dict[str, Any], message: str) -> None:

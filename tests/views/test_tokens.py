@@ -1,4 +1,4 @@
-"""The token view: pieces, the words they belong to, and the still picture."""
+"""The token view: tokens, the words they belong to, and the still picture."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.tokens import TokenColumn, tokens_view
 
-PIECES = [("un", "▁un", 5), ("do", "do", 7), (" it", "▁it", 11)]
+TOKENS = [("un", "▁un", 5), ("do", "do", 7), (" it", "▁it", 11)]
 
 
-def test_data_hold_pieces_and_owners() -> None:
-    column = TokenColumn(name="bpe", pieces=PIECES, derivations=[["▁ u n d o", "▁u n d o", "▁un do"], ["▁it"]])
+def test_data_hold_tokens_and_owners() -> None:
+    column = TokenColumn(name="bpe", tokens=TOKENS, derivations=[["▁ u n d o", "▁u n d o", "▁un do"], ["▁it"]])
     data = tokens_view([column], title="t").data["columns"][0]
-    assert data["pieces"] == [["un", "▁un", 5], ["do", "do", 7], [" it", "▁it", 11]]
+    assert data["tokens"] == [["un", "▁un", 5], ["do", "do", 7], [" it", "▁it", 11]]
     assert data["owners"] == [0, 0, 1]
     assert data["words"][0][-1] == "▁un do"
 
 
 @pytest.mark.parametrize("derivations", [None, [], [["▁un do"]], [["a b c d"]], [[]]])
-def test_merges_that_do_not_fit_the_pieces_are_not_attached(derivations: list[list[str]] | None) -> None:
-    column = TokenColumn(name="bpe", pieces=PIECES, derivations=derivations)
+def test_merges_that_do_not_fit_the_tokens_are_not_attached(derivations: list[list[str]] | None) -> None:
+    column = TokenColumn(name="bpe", tokens=TOKENS, derivations=derivations)
     assert tokens_view([column]).data["columns"][0]["owners"] == []
 
 
-def test_still_picture_shows_each_piece_with_its_id() -> None:
+def test_still_picture_shows_each_token_with_its_id() -> None:
     hostile = [("</svg>", "x", 1), ("", "<0xE6>", 2), ("\n", "\n", 3), ("שלום", "y", 4), ("w" * 90, "w", 6)]
-    svg = tokens_view([TokenColumn(name="<a>", pieces=PIECES + hostile)], title="<t>").svg()
+    svg = tokens_view([TokenColumn(name="<a>", tokens=TOKENS + hostile)], title="<t>").svg()
     texts = [node.text for node in ElementTree.fromstring(svg.encode()).iter("{http://www.w3.org/2000/svg}text")]
     assert texts[:2] == ["<t>", "<a> · 8 tokens"]
     assert texts[2:] == [
@@ -38,11 +38,11 @@ def test_still_picture_shows_each_piece_with_its_id() -> None:
 
 
 def test_an_empty_text_has_a_picture_too() -> None:
-    assert "0 tokens" in tokens_view([TokenColumn(name="bpe", pieces=[])]).svg()
+    assert "0 tokens" in tokens_view([TokenColumn(name="bpe", tokens=[])]).svg()
 
 
 def test_bad_columns_are_refused() -> None:
     with pytest.raises(UsageError, match="at least one column"):
         tokens_view([])
-    with pytest.raises(UsageError, match=r"column 'bpe', piece 1 is \('a', 3\)"):
-        tokens_view([TokenColumn(name="bpe", pieces=[("a", "a", 1), ("a", 3)])])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match=r"column 'bpe', token 1 is \('a', 3\)"):
+        tokens_view([TokenColumn(name="bpe", tokens=[("a", "a", 1), ("a", 3)])])  # type: ignore[list-item]

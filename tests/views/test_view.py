@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.errors import RegardError, UsageError
+from regard.utils.errors import RegardError, UsageError
 from regard.views import page as page_module
 from regard.views.page import VIEWERS, json_for_html, link, readable, style_sheet
 from regard.views.picture import Picture, png, shown

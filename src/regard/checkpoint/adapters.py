@@ -18,9 +18,10 @@ from pathlib import Path
 
 import torch
 
+from regard.checkpoint.format1 import original_name
 from regard.checkpoint.hub import is_hub_name, kept_folder
 from regard.checkpoint.tensors import raw_bytes
-from regard.errors import FolderError, UsageError
+from regard.utils.errors import FolderError, UsageError
 
 BASE = "base"  # the name of a base inside the folder of its adapter
 
@@ -80,20 +81,24 @@ def base_tensors(
         if place.is_dir():
             with contextlib.suppress(FolderError, UsageError):  # something else lies there now: the next place may do
                 tensors = read(place)
-                if weights_checksum(tensors) == reference.checksum:
+                earlier = {original_name(name): tensor for name, tensor in tensors.items()}
+                if reference.checksum in (weights_checksum(tensors), weights_checksum(earlier)):
                     return tensors
             others.append(str(place))
     remedy = (
-        f"Put the folder that it was trained from, or a link to it, at {folder / BASE}. (A model that needs no other "
-        f"folder is what `regard export` makes of an adapter while its base is there.)"
+        f"Put the folder {reference.name}, or a link to it, at {folder / BASE}. (`regard export` turns an adapter with "
+        "a base into a model of its own.)"
     )
     if others:
         raise FolderError(
-            f"{folder} holds an adapter for {reference.name}, but {' and '.join(dict.fromkeys(others))} has other "
-            f"weights than it had when the adapter was trained. {remedy}"
+            f"{folder} is an adapter for {reference.name}, but {' and '.join(dict.fromkeys(others))} has other weights "
+            f"than the base of its training. {remedy}",
+            path=folder,
+            argument=BASE,
         )
-    sought = " and ".join(str(place) for place in reference.places(folder))
+    places = " and ".join(str(place) for place in reference.places(folder))
     raise FolderError(
-        f"{folder} holds an adapter, and the weights that it belongs to, those of {reference.name}, are not there: "
-        f"looked for them at {sought}. {remedy}"
+        f"{folder} is an adapter, and its base {reference.name} was not found at {places}. {remedy}",
+        path=folder,
+        argument=BASE,
     )

@@ -22,7 +22,7 @@ _LICENCE_REMARK = (
 class CardData:
     """One file, or one made-up source, that the model learned from or was measured on."""
 
-    name: str  # file name or a description such as "built-in world"
+    name: str  # file name or a description such as "built-in synthetic dataset"
     role: str  # training, validation or test
     num_rows: int
     sha256: str = ""  # checksum of the file, empty for data that was generated

@@ -12,20 +12,23 @@ This module knows files and tensors, but no architecture: what a config means is
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from regard.checkpoint.atomic import COMMIT, content_of, locate, merge_into, staged_folder, storage_errors
+from regard.checkpoint.atomic_folders import COMMIT, locate, merge_into, staged_folder
 from regard.checkpoint.manifest import MANIFEST, Manifest, problems, read_manifest
-from regard.checkpoint.presence import check_folder
+from regard.checkpoint.probe import check_folder
 from regard.checkpoint.tensors import read_tensors, tensors_content
-from regard.errors import FolderError, UsageError, some
+from regard.models.heads import HeadConfig
+from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
+from regard.utils.atomic_files import content_of, storage_errors
+from regard.utils.config import from_dict
+from regard.utils.errors import FolderError, UsageError, shorten_list
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -49,21 +52,38 @@ class ModelFolder:
     tensors: dict[str, torch.Tensor]
     manifest: Manifest | None
     is_adapter: bool = False  # the tensors are adapters, and not a model by themselves
+    texts: Mapping[str, str] = field(default_factory=dict)  # files in the current format, where others are on disk
+
+    @property
+    def head(self) -> HeadConfig:
+        """The head that config.json describes."""
+        return HeadConfig(**self.config.get("head", {}))
+
+    def tokenizer(self, name: str = "tokenizer.json") -> Tokenizer:
+        """A tokenizer of this model, with the special tokens that config.json names."""
+        tokenizer = Tokenizer.from_json(self.text(name), self.path / name)
+        special_tokens = self.config.get("special_tokens")
+        return (
+            tokenizer
+            if special_tokens is None
+            else tokenizer.with_special_tokens(from_dict(SpecialTokens, special_tokens))
+        )
+
+    def has_text(self, name: str) -> bool:
+        return name in self.texts or locate(self.path, name).is_file()
 
     def file(self, name: str) -> Path:
         """Where a file of this model lies, for readers that want a path (a sentencepiece model)."""
         found = locate(self.path, name)
         if not found.is_file():
-            raise FolderError(f"{self.path} has no {name}. There: {_listing(self.path)}.")
+            raise FolderError(f"{self.path} has no {name}. There: {_listing(self.path)}.", path=self.path, value=name)
         return found
 
     def text(self, name: str) -> str:
         """A text file of this model, such as its tokenizer."""
-        found = self.file(name)
-        try:
-            return found.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise FolderError(f"{found} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+        if name in self.texts:
+            return self.texts[name]
+        return _read_text(self.file(name))
 
     def __repr__(self) -> str:
         num = sum(tensor.numel() for tensor in self.tensors.values())
@@ -97,7 +117,7 @@ def write_model(
     num_bytes = sum(content.num_bytes for content in contents.values())
     with storage_errors(path, num_bytes):
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is a file; a model is written into a folder. Choose another name.")
+            raise UsageError(f"{path} is a file; give a folder to write the model to.", argument="out", path=path)
         if not force:
             _refuse_to_overwrite(path, [*contents, MANIFEST, *(name for name in _WEIGHTS if name != weights)])
         reassurance = f"The model that was in {path} is intact." if is_model_folder(path) else ""
@@ -112,26 +132,6 @@ def write_model(
             raise
 
 
-def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """A module's tensors as they are stored: tied weights once, under the first of their names."""
-    found: dict[str, torch.Tensor] = {}
-    seen: set[tuple[object, ...]] = set()
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        memory: tuple[object, ...] = (id(tensor),)
-        if not (tensor.is_meta or tensor.numel() == 0):  # those have no memory of their own
-            memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        if memory not in seen:
-            found[name] = tensor.detach()
-        seen.add(memory)
-    return found
-
-
-def learned_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Those of `own_tensors` that a training can change: all but frozen parameters."""
-    frozen = {name for name, param in module.named_parameters() if not param.requires_grad}
-    return {name: tensor for name, tensor in own_tensors(module).items() if name not in frozen}
-
-
 def _config_text(config: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(config), indent=2, allow_nan=False) + "\n"
@@ -143,7 +143,9 @@ def _refuse_to_overwrite(path: Path, names: Iterable[str]) -> None:
     taken = [name for name in names if locate(path, name).exists()]
     if taken:
         raise UsageError(
-            f"{path} already holds {some(taken)}. Choose another folder, or replace the model with --force."
+            f"{path} already holds {shorten_list(taken)}. Choose another folder, or replace the model with --force.",
+            argument="out",
+            path=path,
         )
 
 
@@ -166,12 +168,12 @@ def _remove_if_empty(folder: Path) -> None:
 
 def read_model(path: Path) -> ModelFolder:
     """Read and verify a model folder."""
-    return steadily(Path(path), _read_model)
+    return read_consistent(Path(path), _read_model)
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read only the config of a model folder; cheap, the weights are not touched."""
-    return steadily(Path(path), lambda path: _read_config(path, _open_folder(path)))
+    return read_consistent(Path(path), lambda path: _read_config(path, _open_folder(path)))
 
 
 def model_files(path: Path, *names: str) -> dict[str, Path]:
@@ -183,83 +185,17 @@ def model_files(path: Path, *names: str) -> dict[str, Path]:
     return {name: locate(path, name) for name in present}
 
 
+def is_adapter_folder(path: Path) -> bool:
+    """Whether a folder holds an adapter of another folder's weights."""
+    return bool(model_files(path, ADAPTER))
+
+
 def is_model_folder(path: Path) -> bool:
     """Whether there is a model in `path`, as far as the names of its files tell."""
     return _has(path, CONFIG) and any(_has(path, name) for name in _WEIGHTS)
 
 
-def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, learned_only: bool = False) -> None:
-    """Copy `tensors` into a module; names and shapes must fit exactly, otherwise nothing is changed.
-
-    Of tied weights the first name is expected, as `own_tensors` gives it. With `learned_only` frozen parameters are
-    not expected, and stay as they are. A module that was built on the `meta` device has no weights of its own yet: it
-    takes the tensors themselves, out of the dict if it is one, so that the memory never holds them twice.
-    """
-    expected = learned_tensors(module) if learned_only else own_tensors(module)
-    check_fit(tensors, expected, type(module).__name__)
-    with torch.no_grad():
-        for name in expected:
-            if expected[name].is_meta:
-                taken = tensors.pop(name) if isinstance(tensors, dict) else tensors[name]
-                _take(module, module.get_parameter(name), taken)
-            else:
-                expected[name].copy_(tensors[name])
-
-
-def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], what: str) -> None:
-    """Raise where names, shapes or kinds of numbers are not those that are expected of a `what`."""
-    wrong = []
-    if missing := [name for name in expected if name not in tensors]:
-        wrong.append(f"missing: {some(missing)}")
-    if surplus := [name for name in tensors if name not in expected]:
-        wrong.append(f"surplus: {some(surplus)}")
-    both = [name for name in expected if name in tensors]
-    if misshapen := [
-        f"{name} is {_shape(tensors[name])} instead of {_shape(expected[name])}"
-        for name in both
-        if tensors[name].shape != expected[name].shape
-    ]:
-        wrong.append(f"of another shape: {some(misshapen)}")
-    if mistyped := [
-        f"{name} is {tensors[name].dtype} instead of {expected[name].dtype}"
-        for name in both
-        if tensors[name].is_floating_point() != expected[name].is_floating_point()
-    ]:
-        wrong.append(f"of another type: {some(mistyped)}")
-    if wrong:
-        raise FolderError(
-            f"these weights do not fit a {what} with this config; {'; '.join(wrong)}. "
-            "Config and weights are not of the same model."
-        )
-
-
-def _take(module: torch.nn.Module, empty: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Put a tensor wherever the module uses this empty parameter."""
-    param = torch.nn.Parameter(tensor.to(empty.dtype).contiguous(), requires_grad=empty.requires_grad)
-    for part in module.modules():
-        for name, known in list(part.named_parameters(recurse=False, remove_duplicate=False)):
-            if known is empty:
-                setattr(part, name, param)
-
-
-@contextlib.contextmanager
-def usable(file: Path) -> Iterator[None]:
-    """Say what is wrong with a file of settings whose values are none."""
-    try:
-        yield
-    except UsageError as error:
-        raise _unusable(file, str(error)) from None
-    except KeyError as error:
-        raise _unusable(file, f"{error} is missing.") from None
-    except (TypeError, AttributeError) as error:
-        raise _unusable(file, f"a value is of the wrong type ({error}).") from None
-
-
-def _unusable(file: Path, what: str) -> FolderError:
-    return FolderError(f"{file} cannot be used: {what} Correct it, or take the folder from where it came.")
-
-
-def steadily(path: Path, read: Callable[[Path], R]) -> R:
+def read_consistent(path: Path, read: Callable[[Path], R]) -> R:
     """What `read` returns, read again when a writer was replacing the model meanwhile: never half old, half new."""
     for _ in range(_ATTEMPTS - 1):
         before = _version(path)
@@ -290,7 +226,10 @@ def _read_model(path: Path) -> ModelFolder:
     config = _read_config(path, manifest)
     kind = next(name for name in _WEIGHTS if (name in manifest.files if manifest else _has(path, name)))
     tensors = _read_shards(path) if kind == INDEX else read_tensors(locate(path, kind))
-    return ModelFolder(path=path, config=config, tensors=tensors, manifest=manifest, is_adapter=kind == ADAPTER)
+    # Read together with the weights, so that a concurrent writer cannot leave one old and one new.
+    names = [name for name in manifest.files if name.startswith("tokenizer")] if manifest else []
+    texts = {name: _read_text(locate(path, name)) for name in names}
+    return ModelFolder(path, config, tensors, manifest, is_adapter=kind == ADAPTER, texts=texts)
 
 
 def _open_folder(path: Path) -> Manifest | None:
@@ -304,7 +243,7 @@ def _open_folder(path: Path) -> Manifest | None:
         if CONFIG not in names or names.isdisjoint(_WEIGHTS):
             raise _not_a_model(path)
     except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}.", path=path) from error
     return manifest
 
 
@@ -312,17 +251,20 @@ def _not_a_model(path: Path) -> FolderError:
     pickles = [name for name in _PICKLES if _has(path, name)]
     if pickles and not any(_has(path, name) for name in _WEIGHTS):
         return FolderError(
-            f"{path} holds its weights as {pickles[0]}, which is a Python pickle: loading one can run any "
-            "code, so regard never does. If you trust its source, convert it once with transformers: "
+            f"{path} holds its weights as {pickles[0]}, a Python pickle. Loading one can run any code, so regard never "
+            "does. If you trust its source, convert it once with transformers: "
             f'AutoModel.from_pretrained("{path}").save_pretrained("{path}-safe", safe_serialization=True), '
-            "with the model's own class in place of AutoModel, and load that folder."
+            "with the model's own class instead of AutoModel, and load that folder.",
+            path=path,
+            value=pickles[0],
         )
     checkpoints = sorted(path.glob(f"checkpoint-*/{MANIFEST}"))
     unfinished = (
         " It is a training run without a finished model: go on with `regard train … --resume`." if checkpoints else ""
     )
     return FolderError(
-        f"{path} is not a model folder: {CONFIG} and {WEIGHTS} are expected. There: {_listing(path)}.{unfinished}"
+        f"{path} is not a model folder: {CONFIG} and {WEIGHTS} are expected. There: {_listing(path)}.{unfinished}",
+        path=path,
     )
 
 
@@ -330,9 +272,17 @@ def _verify(path: Path, manifest: Manifest, names: Iterable[str]) -> None:
     found = problems(manifest, lambda name: locate(path, name), names)
     if found:
         raise FolderError(
-            f"the model in {path} is damaged: {'; '.join(found)}. Copy it again or write it again. "
-            f"If you changed it on purpose, delete {MANIFEST} and it is read without being verified."
+            f"the model in {path} is damaged: {'; '.join(found)}. Copy it again or write it again. If you changed it "
+            f"on purpose, delete {MANIFEST}: the folder is then read without verification.",
+            path=path,
         )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FolderError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).", path=str(path)) from None
 
 
 def _read_config(path: Path, manifest: Manifest | None) -> dict[str, Any]:
@@ -345,11 +295,11 @@ def _read_object(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise FolderError(f"{path} is not JSON ({error}). Copy or download it again.") from None
+        raise FolderError(f"{path} is not JSON ({error}). Copy or download it again.", path=path) from None
     except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}.", path=path) from error
     if not isinstance(values, dict):
-        raise FolderError(f"{path} must hold a JSON object with the settings, not a {type(values).__name__}.")
+        raise FolderError(f"{path} must hold a JSON object, not a {type(values).__name__}.", path=path)
     return values
 
 
@@ -357,18 +307,20 @@ def _read_shards(path: Path) -> dict[str, torch.Tensor]:
     index = locate(path, INDEX)
     shards = _read_object(index).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
-        raise FolderError(f"{index} has no usable weight_map (tensor name → file). Download it again.")
+        raise FolderError(f"{index} has no usable weight_map (tensor name → file). Download it again.", path=index)
     if foreign := [shard for shard in shards.values() if Path(shard).name != shard]:
-        raise FolderError(f"{index} names files outside the folder: {some(sorted(set(foreign)))}.")
+        raise FolderError(f"{index} names files outside the folder: {shorten_list(sorted(set(foreign)))}.", path=index)
     names = sorted(set(shards.values()))
     if missing := [name for name in names if not _has(path, name)]:
-        raise FolderError(f"{path} lacks {some(missing)}, which {INDEX} names. Download them again.")
+        raise FolderError(f"{path} lacks {shorten_list(missing)}, which {INDEX} names. Download them again.", path=path)
     tensors: dict[str, torch.Tensor] = {}
     for name in names:
         shard = read_tensors(locate(path, name))
         tensors.update((key, tensor) for key, tensor in shard.items() if shards.get(key) == name)
     if lost := [key for key in shards if key not in tensors]:
-        raise FolderError(f"{path} lacks the tensors {some(lost)}, which {INDEX} names. Download it again.")
+        raise FolderError(
+            f"{path} lacks the tensors {shorten_list(lost)}, which {INDEX} names. Download it again.", path=path
+        )
     return tensors
 
 
@@ -378,8 +330,4 @@ def _has(path: Path, name: str) -> bool:
 
 def _listing(path: Path) -> str:
     names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in path.iterdir())
-    return some(names) if names else "nothing, it is empty"
-
-
-def _shape(tensor: torch.Tensor) -> str:
-    return "×".join(map(str, tensor.shape)) or "a single number"
+    return shorten_list(names) if names else "nothing, it is empty"

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FolderError, UsageError
+from regard.utils.errors import FolderError, UsageError
 
 PREFIX = "hf:"
 FILES = ("*.json", "*.safetensors", "merges.txt", "vocab.txt", "*.spm")
@@ -27,19 +27,20 @@ def model_folder(name: str) -> Path:
     if not is_hub_name(name):
         return Path(name)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of the Hub: they are written hf:owner/name.")
+        raise UsageError(f"--from {name} must have the form hf:owner/name.", argument="from_", value=name)
     try:
         import huggingface_hub
     except ImportError:
         raise UsageError(
-            f'{name} is a model of the Hugging Face Hub, which takes the extra "hub": pip install "regard[hub]". '
-            f"Or fetch its folder by other means, and give the path of that."
+            f'{name} needs the extra "hub": pip install "regard[hub]". Or download the folder, and give its path.',
+            argument="from_",
+            value=name,
         ) from None
     try:
         return _fetched(huggingface_hub, name, local_files_only=False)
     except Exception as error:  # of several libraries: no network, no such model, no permission, no space
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise FolderError(f"{name} cannot be fetched from the Hub: {reason}") from error
+        raise FolderError(f"{name} cannot be downloaded: {reason}", argument="from_", value=name) from error
 
 
 def kept_folder(name: str) -> Path | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 
 LOCK = ".regard-lock"
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
@@ -33,9 +33,12 @@ def sole_writer(folder: Path) -> Iterator[None]:
         except OSError as problem:
             if problem.errno in _TAKEN:
                 raise UsageError(
-                    f"another training writes into {folder}. Wait until it ends, or choose another --out."
+                    f"another training writes into {folder}. Wait until it ends, or choose another --out.",
+                    argument="out",
+                    value=str(folder),
+                    path=folder,
                 ) from None
-            # The file system knows no locks: better to train without one than not at all.
+            # The file system has no locks: better to train without one than not at all.
         yield
 
 

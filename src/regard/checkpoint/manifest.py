@@ -14,21 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import FolderError
+from regard.utils.atomic_files import FileRecord
+from regard.utils.errors import FolderError
 
 MANIFEST = "regard-manifest.json"
 
 _FORMAT = 1
 _CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """What a file held when it was written."""
-
-    sha256: str
-    num_bytes: int
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class Manifest:
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest and check it against its own checksum."""
     raw = path.read_bytes()
-    damaged = FolderError(f"{path} is damaged: its own checksum does not fit. Restore the folder from a copy.")
+    damaged = FolderError(f"{path} is damaged: its checksum does not fit. Restore the folder from a copy.", path=path)
     try:
         values = json.loads(raw)
         version = values["format"]
@@ -61,7 +54,12 @@ def read_manifest(path: Path) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged from None
     if isinstance(version, int) and version > _FORMAT:
-        raise FolderError(f"{path} has format {version}, this version of regard reads up to {_FORMAT}: update regard.")
+        raise FolderError(
+            f"{path} has format {version}, and this version of regard reads up to {_FORMAT}: update regard.",
+            path=path,
+            argument="format",
+            value=version,
+        )
     manifest = Manifest(records)
     if manifest.to_text().encode("ascii") != raw or not all(map(_is_sound, records.items())):
         raise damaged
@@ -91,11 +89,11 @@ def problems(
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file, read in pieces."""
+    """The SHA-256 of a file, read in chunks."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while piece := stream.read(_CHUNK):
-            digest.update(piece)
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 

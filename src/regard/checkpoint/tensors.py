@@ -1,11 +1,11 @@
 """Named tensors ↔ one safetensors file, bit for bit.
 
 Reading is done by the safetensors library. Writing is done here, because the format is a length, a JSON
-header and the raw bytes, and writing it in pieces lets the checksum be computed on the way with no second copy
+header and the raw bytes, and writing it in chunks lets the checksum be computed on the way with no second copy
 of the model in memory. Nothing in this format can run code. This module knows nothing of folders or manifests.
 
 Tied weights: every name is written with its own bytes, so a tensor that a model uses in two places must come
-once, under one name. Two names for the same memory are refused; `regard.checkpoint.folder.own_tensors` gives
+once, under one name. Two names for the same memory are refused; `regard.checkpoint.folder.unique_tensors` gives
 a module's tensors without such duplicates.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from regard.checkpoint.atomic import Content
-from regard.errors import FolderError
+from regard.utils.atomic_files import Content
+from regard.utils.errors import FolderError
 
 DTYPES: dict[torch.dtype, str] = {
     torch.float64: "F64",
@@ -62,14 +62,14 @@ def tensors_content(tensors: Mapping[str, torch.Tensor]) -> Content:
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
 
-    def pieces() -> Iterator[bytes | memoryview]:
+    def chunks() -> Iterator[bytes | memoryview]:
         yield len(text).to_bytes(8, "little") + text
         for name in names:
             raw = raw_bytes(tensors[name])
             for first in range(0, len(raw), _PIECE):
                 yield raw[first : first + _PIECE]
 
-    return Content(8 + len(text) + start, pieces)
+    return Content(8 + len(text) + start, chunks)
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
@@ -93,7 +93,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
                     read += tensors[name].nbytes
     except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, AttributeError) as error:
         raise FolderError(
-            f"{path} is truncated or is not a safetensors file ({error}). Copy or download it again."
+            f"{path} is truncated or is not a safetensors file ({error}). Copy or download it again.", path=path
         ) from error
     return {name: tensors[name] for name in names}
 
@@ -123,6 +123,6 @@ def _check_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
         if memory in seen:
             raise ValueError(
                 f"tensors {seen[memory]!r} and {name!r} are the same memory: give tied weights once, "
-                "under one name (own_tensors(module) does that)"
+                "under one name (unique_tensors(module) does that)"
             )
         seen[memory] = name

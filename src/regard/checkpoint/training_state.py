@@ -1,6 +1,6 @@
 """Checkpoints of a training run: `checkpoint-<step>/` with everything that exact resuming needs.
 
-Each is a folder with `tensors.safetensors` (weights, optimiser), `state.json` (counters, data position,
+Each is a folder with `tensors.safetensors` (weights, optimizer), `state.json` (counters, data position,
 settings) and a manifest, and appears whole or not at all. Older ones are pruned only after the new one is in
 place. Damaged ones are passed over with a message and left for the user to look at. What the tensors and the
 state mean is the training loop's business.
@@ -18,20 +18,11 @@ from typing import Any
 
 import torch
 
-from regard.checkpoint.atomic import (
-    SUCCESSOR,
-    content_of,
-    current_folder,
-    put_folder,
-    remove,
-    settle_folder,
-    staged_folder,
-    storage_errors,
-    temporary_name,
-)
+from regard.checkpoint.atomic_folders import SUCCESSOR, current_folder, put_folder, settle_folder, staged_folder
 from regard.checkpoint.manifest import MANIFEST, problems, read_manifest
 from regard.checkpoint.tensors import read_tensors, tensors_content
-from regard.errors import FolderError
+from regard.utils.atomic_files import content_of, remove, storage_errors, temporary_name
+from regard.utils.errors import FolderError
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
@@ -101,8 +92,9 @@ def last_good_checkpoint(run: Path) -> Checkpoint | None:
             break
     if skipped:
         raise FolderError(
-            f"every checkpoint in {run} is damaged. {' '.join(skipped)} "
-            "Restore one of them from a copy, or begin again with --force."
+            f"every checkpoint in {run} is damaged. {' '.join(skipped)} Restore one of them from a copy, or start "
+            "again with --force.",
+            path=run,
         )
     return None
 
@@ -111,12 +103,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint folder."""
     path = Path(path)
     if found := _problems(path, thorough=True):
-        raise FolderError(f"{path} is damaged and cannot be used: {'; '.join(found)}.")
+        raise FolderError(f"{path} is damaged and cannot be used: {'; '.join(found)}.", path=path)
     try:
         record = json.loads((path / STATE).read_text(encoding="ascii"))
         step, state = int(record["step"]), dict(record["state"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FolderError(f"{path} is damaged and cannot be used: {STATE} is not readable ({error}).") from error
+        raise FolderError(
+            f"{path} is damaged and cannot be used: {STATE} is not readable ({error}).", path=path
+        ) from error
     return Checkpoint(step=step, tensors=read_tensors(path / TENSORS), state=state, path=path)
 
 

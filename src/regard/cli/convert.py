@@ -9,62 +9,60 @@ from typing import Literal
 
 import tyro
 
-from regard.checkpoint.presence import check_folder
-from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json, note
+from regard.checkpoint.probe import check_folder
+from regard.cli.options import option, parse
+from regard.cli.output import note, print_json, print_line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Read a folder of another tool (safetensors) and write it as one of regard's.
+    """Convert a Hugging Face folder (safetensors) into a regard folder.
 
-    Marian, BERT, GPT-2, Llama, Qwen3, Mistral or NanoChat.
+    Reads Marian, BERT, GPT-2, Llama, Qwen3, Mistral without a sliding window, and NanoChat.
     """
 
-    folder: tyro.conf.Positional[Path]  # the folder to read
-    out: Path  # the folder to write
-    force: bool = False  # replace a model that is already there
-    json: bool = False  # print the result as JSON
+    folder: tyro.conf.Positional[Path] = option("Folder to read.")
+    out: Path = option("Folder to write.")
+    force: bool = option("Replace an existing model.", False)
+    json: bool = option("Print the result as JSON.", False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a model as a folder that `transformers` loads with the same logits.
+    """Convert a model into a folder that `transformers` loads with the same logits.
 
-    A BERT, a language model, or a translator trained with --recipe paper: `transformers` has no class for that of the
-    default recipe. What stands in the way of a model is named.
+    Works for BERT with any head, language models, and translators trained with --recipe paper. Where `transformers`
+    has no class for a model, the message names the settings in the way.
     """
 
-    model: tyro.conf.Positional[Path]  # a model folder
-    out: Path  # the folder to write
-    to: Literal["transformers"] = "transformers"  # for which library
-    force: bool = False  # replace a model that is already there
-    json: bool = False  # print the result as JSON
+    model: tyro.conf.Positional[Path] = option("Model folder.")
+    out: Path = option("Folder to write.")
+    to: Literal["transformers"] = option("Library that loads the folder.", "transformers")
+    force: bool = option("Replace an existing model.", False)
+    json: bool = option("Print the result as JSON.", False)
 
 
 def main(verb: str, arguments: list[str]) -> int:
     if verb == "import":
-        asked = parse(Import, arguments, program="regard import")
+        asked, _ = parse(Import, arguments, program="regard import")
         check_folder(asked.folder)
-        from regard.tasks.folders import import_folder
+        from regard.checkpoint.predictors import import_folder
 
-        what = repr(import_folder(asked.folder, asked.out, force=asked.force))
-        _say(asked.json, asked.out, [what])
+        _report(asked.json, asked.out, [repr(import_folder(asked.folder, asked.out, force=asked.force))])
         return 0
-    wanted = parse(Export, arguments, program="regard export")
+    wanted, _ = parse(Export, arguments, program="regard export")
     check_folder(wanted.model)
-    from regard.tasks.folders import export_folder
+    from regard.checkpoint.predictors import export_folder
 
-    _say(wanted.json, wanted.out, export_folder(wanted.model, wanted.out, force=wanted.force))
+    _report(wanted.json, wanted.out, export_folder(wanted.model, wanted.out, force=wanted.force))
     return 0
 
 
-def _say(json: bool, out: Path, what: Sequence[str]) -> None:
-    """What the folder now holds, and remarks on it."""
-    model, *notes = what
-    if json:
-        answer_json({"folder": str(out), "model": model, "notes": notes})
+def _report(as_json: bool, out: Path, result: Sequence[str]) -> None:
+    model, *notes = result
+    if as_json:
+        print_json({"folder": str(out), "model": model, "notes": notes})
         return
-    answer(f"{out}: {model}")
-    for remark in notes:
-        note(remark)
+    print_line(f"{out}: {model}")
+    for line in notes:
+        note(line)

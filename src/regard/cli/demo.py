@@ -1,4 +1,4 @@
-"""`regard demo`."""
+"""`regard demo`: from nothing to a trained translator and its report."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
+from regard.cli.options import option, parse
+from regard.cli.output import print_json, print_line
 
-HOME = Path("runs/demo")  # of the demo alone, so that it can be run again and again
+HOME = Path("runs/demo")  # belongs to the demo, which replaces it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Train a translator on the built-in world, translate with it, and draw what it attended to."""
+    """Train a translator on the built-in dataset, translate with it, and draw its attention."""
 
-    out: Path = HOME  # the folder to write
-    minutes: float = 1.9  # how long to train
-    force: bool = False  # replace what an earlier run wrote to --out; an earlier demo in runs/demo always is replaced
-    json: bool = False  # print the scores and translations as JSON
+    out: Path = option("Run folder to write.", HOME)
+    minutes: float = option("Training time.", 1.9)
+    force: bool = option("Replace an earlier run in --out; an earlier demo in runs/demo is always replaced.", False)
+    json: bool = option("Print the scores and translations as JSON.", False)
 
 
 def main(verb: str, arguments: list[str]) -> int:
-    asked = parse(Arguments, arguments, program="regard demo")
-    from regard.labs.demo import REORDERED, SENTENCES, is_demo, run_demo
-    from regard.training.loop import InterruptedRunError
+    asked, _ = parse(Arguments, arguments, program="regard demo")
+    from regard.experiments.demo import REORDERED, SENTENCES, is_demo, run_demo
+    from regard.training.interrupts import InterruptedRunError
     from regard.training.progress import for_terminal
 
     progress = for_terminal()
@@ -34,15 +34,15 @@ def main(verb: str, arguments: list[str]) -> int:
         demo = run_demo(asked.out, minutes=asked.minutes, force=force, progress=progress)
     except InterruptedRunError:
         again = "regard demo" if asked.out == HOME else f"regard demo --out {shlex.quote(str(asked.out))} --force"
-        raise InterruptedRunError(f"stopped by Ctrl-C. A demo begins anew: {again}") from None
+        raise InterruptedRunError(f"stopped by Ctrl-C. Start the demo again with:\n  {again}") from None
     finally:
         progress.close()
     pairs = list(zip(SENTENCES, (str(translation) for translation in demo.translations), strict=True))
     if asked.json:
-        scores = [{"what": what, "score": score, "remark": remark} for what, score, remark in demo.scores.rows()]
+        scores = [{"name": name, "value": value, "remark": remark} for name, value, remark in demo.scores.rows()]
         translations = [{"source": source, "translation": output} for source, output in pairs]
         links = [{"source": source, "target": target} for source, target in demo.links]
-        answer_json(
+        print_json(
             {
                 "scores": scores,
                 "translations": translations,
@@ -52,11 +52,13 @@ def main(verb: str, arguments: list[str]) -> int:
             }
         )
         return 0
-    for what, score, remark in demo.scores.rows():
-        answer(f"{what:<27}{score:>7}  ({remark})")
+    for name, value, remark in demo.scores.rows():
+        print_line(f"{name:<27}{value:>7}  ({remark})")
     for source, output in pairs:
-        answer(f"\n  {source}\n  {output}")
+        print_line(f"\n  {source}\n  {output}")
         if source == REORDERED:
-            answer("  looked at: " + ", ".join(f"{target} ← {word}" for word, target in demo.links if word.isalnum()))
-    answer(f"\nmodel   {asked.out}\nreport  {demo.report}")
+            print_line(
+                "  looked at: " + ", ".join(f"{target} ← {word}" for word, target in demo.links if word.isalnum())
+            )
+    print_line(f"\nmodel   {asked.out}\nreport  {demo.report}")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from regard.errors import DataError
+from regard.utils.errors import DataError
 
 
 def read_stdin() -> str:

@@ -1,6 +1,6 @@
-"""`regard`: which verb was asked for, and what to do when it fails.
+"""`regard`: runs one command, and turns errors into messages and exit codes.
 
-The list of verbs is written out here so that `regard --help` need not import what the verbs need.
+Commands are the generic verbs listed here and every registered task.
 """
 
 from __future__ import annotations
@@ -12,59 +12,51 @@ import os
 import sys
 from pathlib import Path
 
-from regard.errors import RegardError, unknown
+from regard.utils.errors import RegardError, unknown
 
-VERBS = {  # verb: (module, what it does)
-    "demo": ("demo", "train a translator on the built-in world, translate, and draw what it attended to"),
-    "train": ("train", "train a model: `regard train translate pairs.tsv --out runs/mine`"),
-    "translate": ("translate", "translate a sentence, or lines from stdin to stdout"),
-    "generate": ("generate", 'go on with a text: `regard generate runs/book "To be, or"`'),
-    "fill": ("fill", 'guess missing words: `regard fill runs/bert "Amazon [MASK] amazing"`'),
-    "suggest": ("suggest", "the likeliest next words of a text, with their probabilities"),
-    "score": ("score", "how surprising a text is to a model: perplexity and bits per byte"),
-    "embed": ("embed", "texts to vectors, or how alike they are: `regard embed MODEL texts.txt --out vectors.npy`"),
-    "classify": ("classify", 'the label of a text, or of each line: `regard classify runs/mine "A fine film."`'),
-    "pair": ("pair", "the label of two texts, or how alike they are"),
-    "tag": ("tag", "a label for every word of a text: names, parts of speech"),
-    "answer": ("answer", 'find the answer in a passage: `regard answer runs/mine "Who sleeps?" "The cat sleeps."`'),
-    "senses": ("senses", "same word, other meaning: which layer of a BERT tells the senses of a word apart"),
-    "transfer": ("transfer", "what pre-training is worth: pre-trained or from scratch, by number of labels"),
-    "evaluate": ("evaluate", "score a model on a test file by the official metric of its task"),
-    "look": ("look", "draw what a model attends to, as one offline page"),
-    "tokens": ("tokens", "show how a text is cut into pieces, with ids and merges"),
-    "import": ("convert", "turn a folder of Marian, BERT, GPT-2, Llama, Qwen3 or NanoChat into one of regard's"),
-    "export": ("convert", "turn a model into a folder that `transformers` reads"),
-    "plan": ("plan", "parameters, memory and compute of a model, without building it"),
-    "doctor": ("doctor", "what was found on this machine and what was chosen, with reasons"),
+VERBS = {  # verb: (module, summary)
+    "demo": ("demo", "Train a translator on the built-in dataset, translate, and show its attention."),
+    "train": ("train", "Train a model: `regard train TASK DATA --out RUN`."),
+    "evaluate": ("evaluate", "Score a model on a test file by the official metrics of its task."),
+    "look": ("look", "Show what a model attends to, as one offline page."),
+    "tasks": ("listing", "List every task: inputs, outputs, architectures."),
+    "models": ("listing", "List every architecture: presets and capabilities."),
+    "tokens": ("tokens", "Show the tokens of a text, with ids and merges."),
+    "senses": ("senses", "Measure which layer of an encoder separates the senses of a word."),
+    "transfer": ("transfer", "Compare pretrained and random weights by number of labels."),
+    "import": ("convert", "Convert a Hugging Face folder into a regard folder."),
+    "export": ("convert", "Convert a model into a folder that `transformers` loads."),
+    "plan": ("plan", "Count parameters, memory and compute of a model without building it."),
+    "doctor": ("doctor", "Show what was found on this machine, what was chosen, and why."),
 }
+EXIT_INTERRUPTED = 130
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 1 failure, 2 wrong use, 130 Ctrl-C."""
+    """Run one command; returns the exit code: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _speak_utf8()
+    _use_utf8()
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
     except RegardError as error:
-        _say(f"regard: {error}")
+        _print_error(f"regard: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _say("regard: stopped by Ctrl-C.")
-        return 130
-    except BrokenPipeError:
-        # Who read our output has gone (`regard … | head`): that is not a failure.
+        _print_error("regard: interrupted.")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has ended, as in `regard … | head`
         _discard_output()
         return 0
     except OSError as error:
         if error.filename is not None:
-            _say(f"regard: {error.filename}: {error.strerror or error}.")
+            _print_error(f"regard: {error.filename}: {error.strerror or error}.")
             return 1
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         _discard_output()
-        _say(f"regard: the answer cannot be written: {error.strerror}. Free some space, or write it elsewhere.")
+        _print_error(f"regard: cannot write the output: {error.strerror}. Free some space, or write it elsewhere.")
         return 1
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
@@ -75,30 +67,40 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(_help())
         return 0
     if arguments[0] in ("-V", "--version"):
-        from importlib.metadata import version
+        from regard import __version__
 
-        sys.stdout.write(f"regard {version('regard')}\n")
+        sys.stdout.write(f"regard {__version__}\n")
         return 0
     verb, *rest = arguments
-    if verb not in VERBS:
-        raise unknown("command", verb, VERBS)
-    module = importlib.import_module(f"regard.cli.{VERBS[verb][0]}")
-    code: int = module.main(verb, rest)
+    module = VERBS[verb][0] if verb in VERBS else _task_module(verb)
+    code: int = importlib.import_module(f"regard.cli.{module}").main(verb, rest)
     return code
 
 
+def _task_module(verb: str) -> str:
+    from regard.registry import tasks
+
+    if verb not in tasks:
+        raise unknown("command", verb, [*VERBS, *tasks])
+    return "predict"
+
+
 def _help() -> str:
-    width = max(map(len, VERBS))
-    rows = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
+    from regard.registry import tasks
+
+    specs = tasks.usable()
+    width = max(map(len, [*VERBS, *specs]))
+    verbs = "\n".join(f"  {verb:<{width}}  {summary}" for verb, (_, summary) in VERBS.items())
+    rows = "\n".join(f"  {name:<{width}}  {spec.summary}" for name, spec in specs.items())
     return (
         "regard: build a Transformer, train it, use it, look inside it.\n\n"
-        f"usage: regard <command> …\n\n{rows}\n\n"
-        "`regard <command> --help` tells more. Every command that answers has --json.\n"
+        f"usage: regard COMMAND …\n\ncommands:\n{verbs}\n\ntasks (`regard TASK MODEL INPUT…`):\n{rows}\n\n"
+        "`regard COMMAND --help` shows its options.\n"
     )
 
 
-def _speak_utf8() -> None:
-    """Answers are UTF-8 wherever they go, names of files come out as they are, and a closed stream is an empty one."""
+def _use_utf8() -> None:
+    """Print UTF-8 everywhere, print file names byte for byte, and replace closed streams by the null device."""
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -110,13 +112,13 @@ def _speak_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     sys.stderr.write(message + "\n")
     sys.stderr.flush()
 
 
 def _discard_output() -> None:
-    """What is left unwritten must not be flushed, and fail, a second time when Python ends."""
+    """Send what is still buffered nowhere, so that flushing it at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,32 +1,26 @@
-"""How commands speak: answers on stdout, as text or as JSON; everything else on stderr."""
+"""What commands print: results on stdout, as text or JSON; everything else on stderr."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from regard.errors import UsageError
-
-if TYPE_CHECKING:
-    from regard.tasks.translate import Translation
+from regard.utils.atomic_files import write_file
+from regard.utils.errors import UsageError
 
 
-def answer(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def answer_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-
-
-def check_free(path: Path, *, force: bool) -> None:
-    """A file that is there already is replaced with --force only."""
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists already: choose another --out, or replace it with --force.")
 
 
 def note(text: str) -> None:
@@ -34,9 +28,71 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+def check_free(path: Path, *, force: bool) -> None:
+    """Refuse to replace an existing file without --force."""
+    if path.exists() and not force:
+        raise UsageError(
+            f"{path} exists: choose another --out, or replace it with --force.", argument="out", value=str(path)
+        )
+
+
+def write_results(
+    results: Sequence[Any],
+    out: Path | None,
+    *,
+    as_json: bool,
+    encode: Callable[[Sequence[Any], str], str | bytes],
+) -> None:
+    """Print results, or write them to a file in the format of its suffix; `encode` knows the task's own formats.
+
+    A result has a one-line `str`, and `record()`: its fields as JSON values. In a table a record is one row, or
+    `row()` if there is one; a result with `rows()` has several, after the number of its input.
+    """
+    if out is None:
+        sys.stdout.write(_jsonl(results) if as_json else _lines(results))
+        return
+    formats: dict[str, Callable[[Sequence[Any]], str | bytes]] = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv}
+    known = formats.get(out.suffix)
+    write_file(out, known(results) if known is not None else encode(results, out.suffix))
+    print_line(str(out))
+
+
+def _lines(results: Sequence[Any]) -> str:
+    return "".join(f"{result}\n" for result in results)
+
+
+def _jsonl(results: Sequence[Any]) -> str:
+    return "".join(json.dumps(result.record(), ensure_ascii=False) + "\n" for result in results)
+
+
+def _csv(results: Sequence[Any]) -> str:
+    rows: list[dict[str, Any]] = []
+    for number, result in enumerate(results, start=1):
+        if hasattr(result, "rows"):
+            rows += [{"input": number, **row} for row in result.rows()]
+        else:
+            rows.append(result.row() if hasattr(result, "row") else flat(result.record()))
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, list(dict.fromkeys(name for row in rows for name in row)), restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    return table.getvalue()
+
+
+def flat(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as one row: a mapping becomes a column for each key, a list becomes JSON."""
+    row: dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            row |= {f"{name}.{key}": item for key, item in value.items()}
+        else:
+            row[name] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    return row
+
+
 @contextlib.contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[float], None] | None]:
-    """A bar on stderr where a person watches, to be told the share that is done; elsewhere nothing."""
+def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
+    """Takes the fraction that is done and shows it on stderr; None where stderr is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -44,14 +100,14 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None] | None]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(title, total=1.0)
 
+    def update(fraction: float) -> None:
+        bar.start()  # does nothing the second time
+        bar.update(task, completed=fraction)
 
-def note_if_cut_off(source: str, translation: Translation) -> None:
-    """Say that a translation reached the longest length before its end."""
-    if not translation.ended:
-        shown = repr(source if len(source) <= 60 else f"{source[:57]}…")
-        advice = "give one sentence a line; a model that repeats itself needs more training"
-        note(f"cut off after {len(translation.ids)} pieces: {shown} ({advice})")
+    try:
+        yield update
+    finally:
+        bar.stop()

@@ -3,60 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json
-from regard.errors import UsageError, unknown
-
-if TYPE_CHECKING:
-    from regard.training.costs import Plan
-    from regard.training.writing_costs import WriterPlan
-
-
-Task = Literal["translate", "generate"]
+from regard.cli.options import option, parse
+from regard.cli.output import print_json, print_line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Parameters, memory and compute of a translator or a language model of a given size, without building it."""
+    """Count parameters, memory and compute of a model of a given size, without building it."""
 
-    # tiny, small, base, large, transformer-base, transformer-big, transformer-big-fr; gpt2, gpt2-medium, gpt2-large,
-    # gpt2-xl, gpt3, llama-tiny, llama-7b, llama3-8b
-    preset: tyro.conf.Positional[str]
-    # translate or generate: which tiny, small, base or large is meant; other names say it themselves
-    task: Task | None = None
-    vocab_size: int | None = None  # pieces of the vocabulary (8,000 or 4,000 unless the preset brings its own)
-    # of a translator, default or paper: norms, positions and biases (as in training: paper for transformer-…)
-    recipe: str | None = None
-    batch_tokens: int = 4096  # tokens of a batch, for the memory of training
-    json: bool = False  # print the plan as JSON
+    preset: tyro.conf.Positional[str] = option("Size of the model: a preset that `regard models` lists.")
+    model: str | None = option("Architecture, for presets that several have (default: the first that has it).", None)
+    vocab_size: int | None = option("Tokens in the vocabulary (default: that of the preset or of the task).", None)
+    recipe: str | None = option("Recipe of the task, for tasks that have several.", None)
+    batch_tokens: int = option("Tokens of a batch, for the memory of training.", 4096)
+    json: bool = option("Print the plan as JSON.", False)
 
 
 def main(verb: str, arguments: list[str]) -> int:
-    asked = parse(Arguments, arguments, program="regard plan")
-    found = _plan(asked)
+    asked, _ = parse(Arguments, arguments, program="regard plan")
+    from regard.training.plan import plan
+
+    found = plan(
+        asked.preset,
+        model=asked.model,
+        vocab_size=asked.vocab_size,
+        recipe=asked.recipe,
+        batch_tokens=asked.batch_tokens,
+    )
     if asked.json:
-        answer_json(found.as_dict())
+        print_json(found.as_dict())
     else:
-        answer(str(found))
+        print_line(str(found))
     return 0
-
-
-def _plan(asked: Arguments) -> Plan | WriterPlan:
-    from regard.models.gpt_settings import PRESETS as WRITERS
-    from regard.models.transformer_settings import PRESETS as TRANSLATORS
-    from regard.training.costs import plan
-    from regard.training.writing_costs import plan_writer
-
-    if asked.preset not in {**TRANSLATORS, **WRITERS}:
-        raise unknown("preset", asked.preset, {**TRANSLATORS, **WRITERS})
-    size: dict[str, Any] = {"vocab_size": asked.vocab_size, "batch_tokens": asked.batch_tokens}
-    task = asked.task or ("translate" if asked.preset in TRANSLATORS else "generate")
-    if task == "generate":
-        if asked.recipe is not None:
-            raise UsageError("--recipe is for translators: a language model's preset says all of its shape.")
-        return plan_writer(asked.preset, **size)
-    return plan(asked.preset, recipe=asked.recipe, **size)

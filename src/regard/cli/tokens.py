@@ -1,4 +1,4 @@
-"""`regard tokens`: how a text is cut into pieces."""
+"""`regard tokens`: how a text is split into tokens."""
 
 from __future__ import annotations
 
@@ -9,58 +9,57 @@ from typing import Literal
 
 import tyro
 
-from regard.checkpoint.presence import check_folder
-from regard.cli.flags import parse
-from regard.cli.output import answer, answer_json, check_free
+from regard.checkpoint.probe import check_folder
+from regard.cli.options import option, parse
+from regard.cli.output import check_free, print_json, print_line
 
 COLOURS = ("on bright_cyan", "on bright_yellow", "on bright_green", "on bright_magenta", "on bright_blue")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Show the pieces of a text in colour, with their ids and the merges that made them."""
+    """Show the tokens of a text in colour, with their ids and the merges that made them."""
 
-    model: tyro.conf.Positional[Path]  # a model folder
-    text: tyro.conf.Positional[str]  # the text to cut
-    side: Literal["source", "target"] = "source"  # whose vocabulary, where the two languages have their own
-    out: Path | None = None  # write the coloured view as a page (.html) or picture (.svg, .png) too
-    force: bool = False  # replace a file that is already there
-    json: bool = False  # print the pieces as JSON
+    model: tyro.conf.Positional[Path] = option("A model folder.")
+    text: tyro.conf.Positional[str] = option("The text to cut.")
+    side: Literal["source", "target"] = option("Whose vocabulary, where the two languages have their own.", "source")
+    out: Path | None = option("Write the coloured view as a page (.html) or picture (.svg, .png) too.", None)
+    force: bool = option("Replace a file that is already there.", False)
+    json: bool = option("Print the tokens as JSON.", False)
 
 
 def main(verb: str, arguments: list[str]) -> int:
-    asked = parse(Arguments, arguments, program="regard tokens")
+    asked, _ = parse(Arguments, arguments, program="regard tokens")
     check_folder(asked.model)
-    from regard.checkpoint.folder import read_config
-    from regard.tasks.folders import read_tokenizers
-    from regard.text.tokenizer import KINDS_WITH_MERGES
+    from regard.checkpoint.predictors import open_folder
+    from regard.tokenizers.tokenizer import KINDS_WITH_MERGES
 
-    vocabularies = read_tokenizers(asked.model, read_config(asked.model))
-    tokenizer = vocabularies.source if asked.side == "source" else vocabularies.target
-    pieces = tokenizer.pieces(asked.text)
+    folder, own = open_folder(asked.model), f"tokenizer.{asked.side}.json"
+    tokenizer = folder.tokenizer(own if folder.has_text(own) else "tokenizer.json")
+    spans = tokenizer.token_spans(asked.text)
     merges = tokenizer.derivation(asked.text) if tokenizer.kind in KINDS_WITH_MERGES else None
     if asked.out is not None:
         from regard.views.tokens import TokenColumn, tokens_view
 
         check_free(asked.out, force=asked.force)
-        shown = [(piece.text, piece.token, piece.id) for piece in pieces]
-        column = TokenColumn(name=tokenizer.kind, pieces=shown, derivations=merges)
+        shown = [(span.text, span.token, span.id) for span in spans]
+        column = TokenColumn(name=tokenizer.kind, tokens=shown, derivations=merges)
         tokens_view([column], title=asked.text).save(asked.out)
     if asked.json:
-        values = [{"token": p.token, "id": p.id, "text": p.text, "start": p.start, "end": p.end} for p in pieces]
-        answer_json({"text": asked.text, "kind": tokenizer.kind, "pieces": values, "merges": merges})
+        values = [{"token": p.token, "id": p.id, "text": p.text, "start": p.start, "end": p.end} for p in spans]
+        print_json({"text": asked.text, "kind": tokenizer.kind, "tokens": values, "merges": merges})
         return 0
     from rich.console import Console
     from rich.text import Text
 
     coloured = Text()
-    for number, piece in enumerate(pieces):
-        coloured.append(piece.text, style=f"black {COLOURS[number % len(COLOURS)]}")
+    for number, span in enumerate(spans):
+        coloured.append(span.text, style=f"black {COLOURS[number % len(COLOURS)]}")
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     console.print(coloured)
-    for piece in pieces:
-        answer(f"{piece.id:>7}  {piece.token}")
+    for span in spans:
+        print_line(f"{span.id:>7}  {span.token}")
     for word in merges or ():
-        answer("")
-        answer("\n".join(word))
+        print_line("")
+        print_line("\n".join(word))
     return 0

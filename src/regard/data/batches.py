@@ -1,19 +1,19 @@
-"""Which examples go into which batch: by tokens, with rows of like length together, repeatable.
+"""Batches of rows with similar lengths, limited by tokens or by rows.
 
-A plan is a function of lengths, seed and epoch alone, so that a resumed run finds its place again. Nothing
-here touches an example, a tensor or a file.
+Batches are a function of lengths, seed and epoch alone, so that a resumed run continues with the same ones.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regard.errors import DataError, UsageError
+from regard.utils.errors import UsageError
+
+ROW_POOL = 50  # batches whose rows are sorted by length together, in `row_batches`
 
 Lengths = Sequence[int] | Sequence[tuple[int, int]]
 Array = np.ndarray[Any, np.dtype[np.int64]]
@@ -21,206 +21,115 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
-    """The settings of `token_batches` that stay the same from epoch to epoch."""
+    """How examples are put into batches, the same in every epoch.
 
-    max_tokens: int  # the padded size of a batch: rows × (longest source + longest target)
-    seed: int = 0  # another seed gives other batches
-    shuffle: bool = True  # off: batches from short to long, the same in every epoch
-    pool_batches: int = 100  # so many batches' worth of examples are sorted by length together
-    rank: int = 0  # which process this is
-    world_size: int = 1  # how many processes share the batches
+    With `world_size` processes, each gets every world_size-th batch, and all get the same number: if the batches do not
+    divide evenly, the first ones are used twice.
+    """
+
+    max_tokens: int  # padded size of a batch: rows × (longest source + longest target)
+    seed: int = 0
+    shuffle: bool = True  # False: batches from short to long, the same in every epoch
+    pool_batches: int = 100  # batches whose examples are sorted by length together
+    rank: int = 0  # of this process
+    world_size: int = 1  # number of processes
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_tokens", 1), ("pool_batches", 1), ("world_size", 1), ("seed", 0), ("rank", 0)):
+            _require(name, getattr(self, name), least)
+        if self.rank >= self.world_size:
+            raise UsageError(
+                f"rank is {self.rank}; with world_size {self.world_size} it must be below that.",
+                argument="rank",
+                value=self.rank,
+            )
 
     def batches(self, lengths: Lengths, epoch: int) -> list[list[int]]:
-        """The batches of one epoch: lists of indices into `lengths`."""
-        return token_batches(
-            lengths,
-            max_tokens=self.max_tokens,
-            seed=self.seed,
-            epoch=epoch,
-            shuffle=self.shuffle,
-            pool_batches=self.pool_batches,
-            rank=self.rank,
-            world_size=self.world_size,
-        )
+        """The batches of an epoch, each at most `max_tokens`, as indices into `lengths`.
+
+        A length is a number, or a pair (source, target). A batch has the size rows × longest row, for pairs rows ×
+        (longest source + longest target). A row that exceeds the limit alone is a batch of its own.
+
+        Examples are shuffled and divided into pools of about `pool_batches` batches. Each pool is sorted by length,
+        with ties in random order, and cut into batches, the first one at a random size. Then the batches are shuffled.
+        So the rows of a batch have similar lengths, and other ones in each epoch. Each index occurs once.
+        """
+        _require("epoch", epoch, 0)
+        sizes = _as_columns(lengths)
+        if not len(sizes):
+            return []
+        generator = np.random.default_rng([self.seed, epoch])
+        batches: list[list[int]] = []
+        pools = [np.arange(len(sizes))]
+        if self.shuffle:
+            pools = _pools(sizes, generator, self.max_tokens * self.pool_batches)
+        for pool in pools:
+            # A first batch of half to full size shifts all later cuts, so that epochs differ.
+            first = self.max_tokens
+            if self.shuffle:
+                first = int(generator.integers(self.max_tokens // 2, self.max_tokens + 1))
+            batches.extend(_cut(sizes, _sorted_by_length(sizes, pool), self.max_tokens, first))
+        if self.shuffle:
+            batches = [batches[place] for place in generator.permutation(len(batches))]
+        return self._share(batches)
+
+    def row_batches(self, lengths: Sequence[int], rows: int, epoch: int) -> list[list[int]]:
+        """The batches of an epoch, `rows` examples of similar length in each; the last one may have fewer.
+
+        Examples are shuffled and divided into pools; each pool is sorted by length, and the batches are shuffled.
+        """
+        _require("rows", rows, 1)
+        sizes = np.asarray(lengths, dtype=np.int64)
+        generator = np.random.default_rng([self.seed, epoch])
+        shuffled = generator.permutation(len(sizes))
+        pool = rows * ROW_POOL
+        order = [
+            place
+            for start in range(0, len(shuffled), pool)
+            for place in sorted(shuffled[start : start + pool].tolist(), key=lambda place: -sizes[place])
+        ]
+        batches = [order[start : start + rows] for start in range(0, len(order), rows)]
+        return self._share([batches[place] for place in generator.permutation(len(batches))])
+
+    def _share(self, batches: list[list[int]]) -> list[list[int]]:
+        """The batches of this process."""
+        rounds = -(-len(batches) // self.world_size)
+        return [batches[(turn * self.world_size + self.rank) % len(batches)] for turn in range(rounds)]
 
 
-def token_batches(
-    lengths: Lengths,
-    *,
-    max_tokens: int,
-    seed: int,
-    epoch: int,
-    shuffle: bool = True,
-    pool_batches: int = 100,
-    rank: int = 0,
-    world_size: int = 1,
-) -> list[list[int]]:
-    """Cut the indices of `lengths` into batches of at most `max_tokens` padded tokens.
-
-    A length is a number, or a pair (source, target); a batch costs its rows × its longest row, for pairs
-    rows × (longest source + longest target). A row that is over the limit alone is a batch of its own.
-
-    The examples are shuffled and dealt into pools of about `pool_batches` batches; each pool is sorted by
-    length (ties stay shuffled) and cut, the first batch at a random size; the batches are shuffled. So rows
-    in a batch are of like length, and their company changes from epoch to epoch. Each index occurs once.
-
-    With `world_size` processes, each gets every world_size-th batch, all the same number: where the batches
-    do not divide evenly, the first few are given out a second time.
-    """
-    sizes = _as_columns(lengths)
-    _check(max_tokens=max_tokens, pool_batches=pool_batches, rank=rank, world_size=world_size)
-    if seed < 0 or epoch < 0:
-        raise UsageError(f"seed is {seed} and epoch is {epoch}; both must be 0 or more.")
-    if not len(sizes):
-        return []
-    generator = np.random.default_rng([seed, epoch])
-    batches: list[list[int]] = []
-    pools = _pools(sizes, generator, max_tokens * pool_batches) if shuffle else [np.arange(len(sizes))]
-    for pool in pools:
-        # A first batch of half to full size shifts all cuts after it: neighbours part in another epoch.
-        first_tokens = int(generator.integers(max_tokens // 2, max_tokens + 1)) if shuffle else max_tokens
-        batches.extend(_cut(sizes, _sorted_by_length(sizes, pool), max_tokens, first_tokens))
-    if shuffle:
-        batches = [batches[place] for place in generator.permutation(len(batches))]
-    return _share_of_rank(batches, rank, world_size)
-
-
-def row_batches(
-    lengths: Sequence[int],
-    *,
-    rows: int,
-    seed: int,
-    epoch: int,
-    pool_batches: int = 50,
-    rank: int = 0,
-    world_size: int = 1,
-) -> list[list[int]]:
-    """Batches of `rows` examples of like length; the last one may have fewer.
-
-    The examples are shuffled and dealt into pools of `pool_batches` batches; each pool is sorted by length, and the
-    batches are shuffled. Each index occurs once, and processes share the batches as `token_batches` has it.
-    """
-    _check(max_tokens=rows, pool_batches=pool_batches, rank=rank, world_size=world_size)
-    sizes = np.asarray(lengths, dtype=np.int64)
-    generator = np.random.default_rng([seed, epoch])
-    shuffled = generator.permutation(len(sizes))
-    pool = rows * pool_batches
-    order = [
-        place
-        for start in range(0, len(shuffled), pool)
-        for place in sorted(shuffled[start : start + pool].tolist(), key=lambda place: -sizes[place])
-    ]
-    batches = [order[start : start + rows] for start in range(0, len(order), rows)]
-    return _share_of_rank([batches[place] for place in generator.permutation(len(batches))], rank, world_size)
-
-
-def split_validation(
-    count: int, *, share: float = 0.05, maximum: int = 2000, seed: int = 0, kinds: Sequence[object] | None = None
-) -> tuple[list[int], list[int]]:
-    """Indices (train, validation) of `count` examples, each in ascending order.
-
-    `share` of the examples, `maximum` at most and 1 at least, are drawn for validation. Where the kind of each example
-    is given, such as its label, every kind gives its share.
-    """
-    if not 0.0 < share < 1.0:
-        raise UsageError(f"share is {share}; it must lie between 0 and 1, as 0.05 does.")
-    if maximum < 1:
-        raise UsageError(f"maximum is {maximum}; at least 1 example is needed for validation.")
-    if seed < 0:
-        raise UsageError(f"seed is {seed}; it must be 0 or more.")
-    if count < 2:
-        raise DataError(
-            f"{count} example{'' if count == 1 else 's'} cannot be split into training and validation; "
-            "at least 2 are needed. Give more examples, or a validation file of their own."
-        )
-    num_validation = min(max(1, round(count * share)), maximum, count - 1)
-    drawn = np.random.default_rng(seed).permutation(count).tolist()
-    if kinds is None:
-        return sorted(drawn[num_validation:]), sorted(drawn[:num_validation])
-    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-    by_kind = sorted(drawn, key=lambda index: numbers[kinds[index]])
-    held = {by_kind[(2 * place + 1) * count // (2 * num_validation)] for place in range(num_validation)}
-    return [index for index in range(count) if index not in held], sorted(held)
-
-
-def hold_out(
-    keys: Sequence[Hashable],
-    labels: Sequence[Iterable[str]],
-    *,
-    share: float = 0.05,
-    kinds: Sequence[object] | None = None,
-) -> tuple[list[int], list[int]]:
-    """Indices (train, validation) as `split_validation` draws them, but so that validation is a fair test.
-
-    Examples with equal `keys`, such as equal texts, stay together: what was learned by heart is no answer. And each of
-    the `labels` keeps an example in training, without which it could not be learned.
-    """
-    groups: dict[Hashable, list[int]] = {}
-    for index, key in enumerate(keys):
-        groups.setdefault(key, []).append(index)
-    members = list(groups.values())
-    borne = [{label for index in group for label in labels[index]} for group in members]
-    left = Counter(label for found in borne for label in found)
-    free = [place for place, found in enumerate(borne) if all(left[label] > 1 for label in found)]
-    if len(members) < 2 or not free:
-        why = "each is the only one with some label" if len(members) > 1 else "no two of them differ"
-        raise DataError(
-            f"none of {len(keys):,} examples can be held out for validation: {why}. Give more examples, or a "
-            "validation file of their own."
-        )
-    drawn = [0]
-    if len(free) > 1:
-        free_kinds = None if kinds is None else [kinds[members[place][0]] for place in free]
-        _, drawn = split_validation(len(free), share=share, kinds=free_kinds)
-    held: set[int] = set()
-    for place in (free[number] for number in drawn):
-        if all(left[label] > 1 for label in borne[place]):
-            left.subtract(borne[place])
-            held.update(members[place])
-    return [index for index in range(len(keys)) if index not in held], sorted(held)
+def _require(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise UsageError(f"{name} is {value}; it must be at least {least}.", argument=name, value=value)
 
 
 def _as_columns(lengths: Lengths) -> Array:
-    """Lengths as (examples, 1 or 2)."""
+    """Lengths as an array (examples, 1 or 2)."""
     try:
         sizes: Array = np.asarray(lengths, dtype=np.int64)
     except (TypeError, ValueError) as problem:
-        raise UsageError(f"lengths must be numbers, or pairs of numbers ({problem}).") from problem
+        raise UsageError(f"lengths must be numbers or pairs of numbers ({problem}).", argument="lengths") from problem
     if sizes.size == 0:
         return np.zeros((0, 1), dtype=np.int64)
     if sizes.ndim == 1:
         sizes = sizes[:, None]
     if sizes.ndim != 2 or sizes.shape[1] > 2:
-        raise UsageError(f"lengths must be numbers, or pairs of numbers; got the shape {sizes.shape}.")
+        raise UsageError(f"lengths must be numbers or pairs of numbers, not {sizes.shape}.", argument="lengths")
     if sizes.min() < 0:
-        where = int(sizes.min(axis=1).argmin())
-        raise UsageError(f"length {where} is {sizes[where].tolist()}; a length cannot be negative.")
+        raise UsageError("lengths must not be negative.", argument="lengths", value=int(sizes.min()))
     return sizes
 
 
-def _check(*, max_tokens: int, pool_batches: int, rank: int, world_size: int) -> None:
-    for name, value in (
-        ("max_tokens", max_tokens),
-        ("pool_batches", pool_batches),
-        ("world_size", world_size),
-    ):
-        if value < 1:
-            raise UsageError(f"{name} is {value}; it must be 1 or more.")
-    if not 0 <= rank < world_size:
-        raise UsageError(f"rank is {rank}; with world_size {world_size} it runs from 0 to {world_size - 1}.")
-
-
 def _pools(sizes: Array, generator: np.random.Generator, pool_tokens: int) -> list[Array]:
-    """The examples in random order, cut into equal pools of about `pool_tokens` tokens."""
+    """The examples in random order, in equal pools of about `pool_tokens` tokens."""
     shuffled = generator.permutation(len(sizes))
     number = min(len(sizes), max(1, round(int(sizes.sum()) / pool_tokens)))
     return np.array_split(shuffled, number)
 
 
 def _sorted_by_length(sizes: Array, pool: Array) -> Array:
-    """By the longer of the two lengths, and where that is equal by their difference, up and down in turn.
+    """Sorted by the longer of both lengths, then by their difference, ascending and descending in turn.
 
-    Turning round keeps neighbours alike in both lengths, so that little is padded on either side.
+    Turning the direction keeps neighbors similar in both lengths, which saves padding on both sides.
     """
     first, last = sizes[pool, 0], sizes[pool, -1]
     longer, difference = np.maximum(first, last), first - last
@@ -229,25 +138,19 @@ def _sorted_by_length(sizes: Array, pool: Array) -> Array:
 
 
 def _cut(sizes: Array, order: Array, max_tokens: int, first_tokens: int) -> list[list[int]]:
+    """Cut `order` into batches of at most `max_tokens`, the first one of at most `first_tokens`."""
     batches: list[list[int]] = []
     batch: list[int] = []
     longest_first = longest_last = 0
     limit = first_tokens
     paired = sizes.shape[1] == 2
     for index, (first, last) in zip(order.tolist(), sizes[order][:, [0, -1]].tolist(), strict=True):
-        reach_first, reach_last = max(longest_first, first), max(longest_last, last)
-        width = reach_first + reach_last if paired else reach_last
+        longest_first, longest_last = max(longest_first, first), max(longest_last, last)
+        width = longest_first + longest_last if paired else longest_last
         if batch and (len(batch) + 1) * width > limit:
             batches.append(batch)
-            batch = []
-            limit = max_tokens
-            reach_first, reach_last = first, last
+            batch, limit = [], max_tokens
+            longest_first, longest_last = first, last
         batch.append(index)
-        longest_first, longest_last = reach_first, reach_last
     batches.append(batch)
     return batches
-
-
-def _share_of_rank(batches: list[list[int]], rank: int, world_size: int) -> list[list[int]]:
-    rounds = -(-len(batches) // world_size)
-    return [batches[(turn * world_size + rank) % len(batches)] for turn in range(rounds)]

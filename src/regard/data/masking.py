@@ -1,11 +1,11 @@
-"""Which words are hidden from a model that has to guess them, and what stands in their place.
+"""Masking for masked language modeling: which tokens a model has to predict, and what replaces them.
 
-Of all words 15 % are chosen. Of these 80 % become the mask symbol, 10 % another word, and 10 % stay as they are: what
-a model sees is not always masked, so it cannot rely on a mask where there is something to say (Devlin et al. 2018).
-Special symbols are never chosen and never put in.
+15 % of all tokens are chosen. Of these 80 % become the mask token, 10 % another token, and 10 % stay: since a chosen
+token is not always masked, the model has to encode every token, not only masks (Devlin et al. 2018). Special tokens are
+never chosen and never replace others.
 
-Chance comes from counting instead of from a generator: a number for each place of each row is computed from the row's
-key and the place. So a row is masked alike in whatever batch it stands, and otherwise in every epoch.
+Random numbers come from a counter instead of a generator: one for each position of each row, computed from the key of
+the row and the position. So the masks of a row are the same in any batch, and others in every epoch.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError
-from regard.text.tokenizer import Tokenizer
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.utils.errors import UsageError
 
 Bits = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.int64]
 
-CHOSEN = 0.15  # of all words
-HIDDEN, REPLACED = 0.8, 0.1  # of the chosen ones; the rest stay
+CHOSEN = 0.15  # of all tokens
+MASKED, REPLACED = 0.8, 0.1  # of the chosen ones; the others stay
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What masking has to know of a tokenizer."""
+    """The properties of a tokenizer that masking needs."""
 
     mask_id: int
-    ordinary: Ids  # ids that may be chosen and put in
-    is_ordinary: Flags  # (N,)
-    continues: Flags  # (N,) whether a piece goes on with the word before it
+    ordinary: Ids  # ids that may be chosen, and may replace others
+    is_ordinary: Flags  # (V,)
+    continues: Flags  # (V,) whether a token continues the word before it
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Vocabulary:
@@ -42,87 +42,87 @@ class Vocabulary:
         is_ordinary = np.ones(len(tokens), dtype=bool)
         is_ordinary[list(tokenizer.special_ids)] = False
         if not is_ordinary.any():
-            raise UsageError("the vocabulary has special symbols only: there is no word to guess.")
+            raise UsageError("the vocabulary has special tokens only: there is nothing to mask.")
         continues = np.array([token.startswith("##") for token in tokens])
         return cls(tokenizer.mask_id, np.flatnonzero(is_ordinary), is_ordinary, continues)
 
 
 class Masked(NamedTuple):
-    """Rows as a model reads them, and where it has something to guess."""
+    """Rows as a model reads them, and the positions that it has to predict."""
 
     ids: Ids  # (B, T)
     chosen: Flags  # (B, T)
-    hidden: Flags  # (B, T) of the chosen ones, those that the mask symbol stands for
-    replaced: Flags  # (B, T) of the chosen ones, those that another word stands for
+    masked: Flags  # (B, T) of the chosen ones, those that became the mask token
+    replaced: Flags  # (B, T) of the chosen ones, those that became another token
 
 
 @dataclass
-class Rates:
-    """What masking and pairing really did, counted."""
+class MaskingStats:
+    """Counts of what masking and pairing did."""
 
     tokens: int = 0  # that could be chosen
     chosen: int = 0
-    hidden: int = 0
+    masked: int = 0
     replaced: int = 0
-    pairs: int = 0  # rows that ask for the next sentence
-    following: int = 0  # those where it is
+    pairs: int = 0  # rows with two segments
+    following: int = 0  # those whose second segment follows the first
 
     @classmethod
-    def count(cls, before: Ids, masked: Masked, vocabulary: Vocabulary, follows: npt.NDArray[Any]) -> Rates:
+    def count(cls, before: Ids, masked: Masked, vocabulary: Vocabulary, follows: npt.NDArray[Any]) -> MaskingStats:
         return cls(
             tokens=int(vocabulary.is_ordinary[before].sum()),
             chosen=int(masked.chosen.sum()),
-            hidden=int(masked.hidden.sum()),
+            masked=int(masked.masked.sum()),
             replaced=int(masked.replaced.sum()),
             pairs=int((follows >= 0).sum()),
             following=int((follows > 0).sum()),
         )
 
-    def add(self, other: Rates) -> None:
+    def add(self, other: MaskingStats) -> None:
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
     @property
     def kept(self) -> int:
-        return self.chosen - self.hidden - self.replaced
+        return self.chosen - self.masked - self.replaced
 
     def __str__(self) -> str:
-        of_chosen = [f"{part / max(1, self.chosen):.1%}" for part in (self.hidden, self.replaced, self.kept)]
+        of_chosen = [f"{part / max(1, self.chosen):.1%}" for part in (self.masked, self.replaced, self.kept)]
         text = (
             f"{self.chosen / max(1, self.tokens):.2%} of {self.tokens:,} words chosen; of these {of_chosen[0]} masked, "
             f"{of_chosen[1]} replaced, {of_chosen[2]} kept"
         )
         if self.pairs:
-            text += f"; the next sentence was the true one in {self.following / self.pairs:.2%} of {self.pairs:,} pairs"
+            text += f"; the second segment followed in {self.following / self.pairs:.2%} of {self.pairs:,} pairs"
         return text
 
 
 def mask_rows(ids: Ids, keys: Bits, vocabulary: Vocabulary, *, whole_words: bool = False) -> Masked:
-    """Choose words of each row and change them. ids (B, T) with their special symbols, keys (B,).
+    """Choose tokens of each row and mask or replace them. ids (B, T) with special tokens, keys (B,).
 
-    With `whole_words` all pieces of a word are chosen or none.
+    With `whole_words` all tokens of a word are chosen or none.
     """
     bits = noise(keys, ids.shape[1])
     chance = _share(bits, first=40, count=24)
     if whole_words:
-        chance = np.take_along_axis(chance, _first_pieces(ids, vocabulary), axis=1)
+        chance = np.take_along_axis(chance, _word_starts(ids, vocabulary), axis=1)
     chosen = (chance < CHOSEN) & vocabulary.is_ordinary[ids]
-    fate = _share(bits, first=24, count=16)
+    outcome = _share(bits, first=24, count=16)
     other = vocabulary.ordinary[(bits & np.uint64(0xFFFFFF)) % np.uint64(len(vocabulary.ordinary))]
-    hidden = chosen & (fate < HIDDEN)
-    replaced = chosen & (fate >= HIDDEN) & (fate < HIDDEN + REPLACED)
-    changed = np.where(hidden, vocabulary.mask_id, np.where(replaced, other, ids))
-    return Masked(changed, chosen, hidden, replaced)
+    masked = chosen & (outcome < MASKED)
+    replaced = chosen & (outcome >= MASKED) & (outcome < MASKED + REPLACED)
+    changed = np.where(masked, vocabulary.mask_id, np.where(replaced, other, ids))
+    return Masked(changed, chosen, masked, replaced)
 
 
 def row_keys(rows: Ids, *, seed: int, epoch: int) -> Bits:
-    """A key for each row of an epoch: other seeds, epochs and rows have others."""
+    """A key for each row of an epoch; it depends on seed, epoch and row."""
     start = _mixed(np.array([seed], dtype=np.uint64)) + np.uint64(epoch)
     return _mixed(_mixed(start) + rows.astype(np.uint64))
 
 
 def noise(keys: Bits, width: int) -> Bits:
-    """64 random bits for each place of each row, (B, T): splitmix64 (Steele, Lea and Flood 2014) at their number."""
+    """64 random bits for each position of each row, (B, T): splitmix64 (Steele, Lea and Flood 2014) of its number."""
     places = np.arange(1, width + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return _finished(keys[:, None] + places)
 
@@ -144,8 +144,8 @@ def _share(bits: Bits, *, first: int, count: int) -> npt.NDArray[np.float64]:
     return part.astype(np.float64) / (1 << count)
 
 
-def _first_pieces(ids: Ids, vocabulary: Vocabulary) -> Ids:
-    """For each place the place where its word begins."""
+def _word_starts(ids: Ids, vocabulary: Vocabulary) -> Ids:
+    """For each position the position where its word starts."""
     places = np.arange(ids.shape[1])
     begins = ~vocabulary.continues[ids]
     found: Ids = np.maximum.accumulate(np.where(begins, places, 0), axis=1)

@@ -1,16 +1,17 @@
-"""Rows for a model that reads two stretches of text: [CLS] first [SEP] second [SEP].
+"""Rows for next-sentence prediction: [CLS] first [SEP] second [SEP].
 
-An epoch goes through all documents. Whole sentences are packed up to the window, and parted in two at some sentence.
-In half of the rows the second part is the one that follows in the document; in the other half it is taken from
-another document. Nothing but their words should tell the two apart: a part from elsewhere begins with a sentence, ends
-with a sentence, and is about as long as the one whose place it takes. A single sentence is read alone.
+An epoch goes through all documents. Whole sentences are packed up to the window, and split in two between sentences. In
+half of the rows the second segment follows the first in its document; in the other half it comes from another document.
+Only the words should differ between the two cases: a segment from elsewhere starts and ends with a sentence, and is
+about as long as the one it replaces. A row may have a single sentence.
 
-Rows are planned as places in the ids; what a row says is looked up when it is needed. A plan is a function of the
-documents, the seed and the epoch.
+A plan holds positions in the ids; a row is written out when it is needed. The plan is a function of the documents, the
+seed and the epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,25 +20,27 @@ import numpy.typing as npt
 
 from regard.data.corpus import Ids
 from regard.data.documents import Documents, Places
-from regard.errors import DataError, UsageError
+from regard.utils.errors import DataError, UsageError
 
-ALONE, ELSEWHERE, FOLLOWS = -1, 0, 1  # what a row's second part is
-SHORT_SHARE = 0.1  # of the rows that are not packed full, so that short texts are seen as well
-SMALLEST_WINDOW = 8  # three symbols and some words
+ALONE, ELSEWHERE, FOLLOWS = -1, 0, 1  # what the second segment of a row is
+SHORT_SHARE = 0.1  # of rows that are not filled, so that short texts occur, too
+SMALLEST_WINDOW = 8  # three special tokens and some words
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where each row's parts begin and end in the ids, and whether the second follows the first."""
+    """Where the segments of each row start and end in the ids, and whether the second follows the first."""
 
     first: Places  # (rows, 2)
-    second: Places  # (rows, 2), empty where a row has one part
+    second: Places  # (rows, 2), empty where a row has one segment
     follows: npt.NDArray[np.int64]  # (rows,) ALONE, ELSEWHERE or FOLLOWS
 
     @classmethod
-    def empty(cls) -> Rows:
-        none = np.zeros((0, 2), dtype=np.int64)
-        return cls(none, none, none[:, 0])
+    def concatenate(cls, parts: Sequence[Rows]) -> Rows:
+        first, second, follows = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second", "follows")
+        )
+        return cls(first, second, follows)
 
     def __len__(self) -> int:
         return len(self.follows)
@@ -48,43 +51,45 @@ class Rows:
 
     @property
     def lengths(self) -> Places:
-        """With the special symbols."""
+        """With the special tokens."""
         first, second = (part[:, 1] - part[:, 0] for part in (self.first, self.second))
         total: Places = first + second + 2 + (second > 0)
         return total
 
 
-class Table(NamedTuple):
+class PaddedRows(NamedTuple):
     """Rows written out, with padding."""
 
     ids: npt.NDArray[np.int64]  # (B, T)
-    segments: npt.NDArray[np.int64]  # (B, T) 0 for the first part, 1 for the second; 0 in the padding
+    type_ids: npt.NDArray[np.int64]  # (B, T) 0 for the first segment, 1 for the second; 0 in the padding
     lengths: npt.NDArray[np.int64]  # (B,)
     follows: npt.NDArray[np.int64]  # (B,)
 
 
 def longest_sentence(window: int) -> int:
-    """So many ids that two sentences always fit into a row."""
+    """The length of a sentence, in tokens, so that two always fit into a row."""
     if window < SMALLEST_WINDOW:
         raise UsageError(
-            f"a window of {window} is too short for two sentences and their symbols: give at least {SMALLEST_WINDOW}."
+            f"a window of {window} is too short for two sentences: give at least {SMALLEST_WINDOW}.",
+            argument="window",
+            value=window,
         )
     return (window - 3) // 2
 
 
 def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs: bool = True) -> Rows:
-    """All documents of an epoch in rows of at most `window` ids; without `pairs` every row has one part."""
+    """All documents of an epoch in rows of at most `window` ids; without `pairs` every row has one segment."""
     if pairs and len(documents) < 2:
-        raise DataError("a next sentence that is not the true one comes from another document, and there is only one.")
+        raise DataError("next-sentence prediction needs at least two documents, and there is only one.")
     random = np.random.default_rng([seed, epoch])
     room = window - 3 if pairs else window - 2
     begins, ends, document = _packed(documents, room, random)
-    parted = ends if not pairs else _parted(begins, ends, random)
+    split_at = ends if not pairs else _split(begins, ends, random)
     starts = documents.sentences
-    first = np.stack([starts[begins], starts[parted]], axis=1)
-    second = np.stack([starts[parted], starts[ends]], axis=1)
-    follows = np.where(parted < ends, FOLLOWS, ALONE)
-    asked = np.flatnonzero(parted < ends)
+    first = np.stack([starts[begins], starts[split_at]], axis=1)
+    second = np.stack([starts[split_at], starts[ends]], axis=1)
+    follows = np.where(split_at < ends, FOLLOWS, ALONE)
+    asked = np.flatnonzero(split_at < ends)
     wrong = asked[random.permutation(len(asked)) % 2 == 1]
     if len(wrong):
         lengths = np.stack([first[wrong, 1] - first[wrong, 0], second[wrong, 1] - second[wrong, 0]], axis=1)
@@ -110,15 +115,15 @@ def _packed(documents: Documents, room: int, random: np.random.Generator) -> tup
     return found, following[found], numbers[found]
 
 
-def _parted(begins: Places, ends: Places, random: np.random.Generator) -> Places:
-    """The sentence that the second part begins with, any but the first; of a single sentence, its end."""
+def _split(begins: Places, ends: Places, random: np.random.Generator) -> Places:
+    """The sentence that the second segment starts with, any but the first; of a single sentence, its end."""
     choices = np.maximum(ends - begins - 1, 1)
     found: Places = begins + 1 + (random.random(len(begins)) * choices).astype(np.int64)
     return found
 
 
 def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, random: np.random.Generator) -> Places:
-    """Parts from other documents than `own`, about as long as those they stand for; lengths (rows, 2)."""
+    """Segments from other documents than `own`, about as long as those they replace; lengths (rows, 2)."""
     starts, bounds = documents.sentences, documents.documents
     # Any sentence that is not of the own document: those before it, then those after it.
     sizes = bounds[own + 1] - bounds[own]
@@ -126,7 +131,7 @@ def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, ra
     drawn += np.where(drawn >= bounds[own], sizes, 0)
     other = np.searchsorted(bounds, drawn, side="right") - 1
     wanted = lengths[:, 1]
-    # Near the end of a document too little follows: go back as far as its length is needed.
+    # Near the end of a document too little follows: start earlier.
     last = np.searchsorted(starts, starts[bounds[other + 1]] - wanted, side="right") - 1
     begin = np.maximum(np.minimum(drawn, last), bounds[other])
     beyond = np.searchsorted(starts, starts[begin] + wanted)
@@ -137,8 +142,8 @@ def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, ra
     return np.stack([starts[begin], np.minimum(starts[end], most)], axis=1)
 
 
-def write_rows(ids: Ids, rows: Rows, *, start_id: int, end_id: int, pad_id: int) -> Table:
-    """Rows as the model reads them."""
+def write_rows(ids: Ids, rows: Rows, *, start_id: int, end_id: int, pad_id: int) -> PaddedRows:
+    """Rows with special tokens and padding, as the model reads them."""
     (begin, stop), (second, second_stop) = rows.first.T[:, :, None], rows.second.T[:, :, None]
     lengths = rows.lengths
     places = np.arange(lengths.max())
@@ -149,5 +154,5 @@ def write_rows(ids: Ids, rows: Rows, *, start_id: int, end_id: int, pad_id: int)
     found = np.where(in_first | in_second, ids[where].astype(np.int64), pad_id)
     found[:, 0] = start_id
     found[(places == first_end) | (places == lengths[:, None] - 1)] = end_id
-    segments = ((places > first_end) & (places < lengths[:, None])).astype(np.int64)
-    return Table(found, segments, lengths, rows.follows)
+    type_ids = ((places > first_end) & (places < lengths[:, None])).astype(np.int64)
+    return PaddedRows(found, type_ids, lengths, rows.follows)

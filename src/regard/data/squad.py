@@ -1,6 +1,6 @@
-"""Questions about passages, with answers that stand in them: the JSON of SQuAD v1.1 and v2, plain or .gz.
+"""Questions about passages, with answers that are spans of them: the JSON of SQuAD v1.1 and v2, plain or .gz.
 
-Every answer is checked against its passage: the text must stand at the place that is given. Nothing here knows tokens.
+Every answer is checked against its passage: the text must be where `answer_start` says.
 """
 
 from __future__ import annotations
@@ -14,60 +14,56 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.files import BadRow, Reading, kind_of, read_bytes, refuse_bad_rows, refuse_emptiness, shortened
-from regard.data.tables import json_text_fault
-from regard.errors import DataError, number_of
+from regard.data.files import BadRow, ReadResult, decode, kind_of, read_bytes, shortened
+from regard.data.rows import json_text_fault
+from regard.utils.errors import DataError, number_of
 
 MAX_CHARACTERS = 10_000_000  # of a passage
-UNANSWERED = {"answers": [], "is_impossible": True}  # what an entry says of its answers where they do not matter
-_NAMED = re.compile(r'"(id|question)"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d+)')  # what a question is found by
+UNANSWERED = {"answers": [], "is_impossible": True}  # replaces the gold answers of an entry where they are ignored
+_ID_OR_QUESTION = re.compile(r'"(id|question)"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about a passage and its gold answers, each with the character that it begins at."""
+    """A question about a passage and its gold answers: (index of the first character, text)."""
 
     id: str
     question: str
     passage: str
     answers: tuple[tuple[int, str], ...]
-    impossible: bool = False  # v2: the passage holds no answer
+    impossible: bool = False  # v2: the passage has no answer
 
 
 def read_questions(
     path: Path | str, *, answered: bool = True, skip_bad_rows: bool = False, data: bytes | None = None
-) -> Reading[Question]:
-    """Read all questions of a file, or of the `data` that came from it.
+) -> ReadResult[Question]:
+    """Read all questions of a file, or of `data` that came from it.
 
-    By default questions that cannot be used raise a DataError that lists them; with `skip_bad_rows` they are left out
-    and returned in `.bad`. A file that is not JSON of this shape always raises. With `answered` False the questions
-    are still to be answered: gold answers are neither needed nor read.
+    Bad questions raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. A
+    file that is not JSON of this shape always raises. Unless `answered`, gold answers are ignored.
     """
     path = Path(path)
-    reading: Reading[Question] = Reading()
-    text = _decoded(path, read_bytes(path, reading.checksums) if data is None else data)
+    result: ReadResult[Question] = ReadResult()
+    text = decode(read_bytes(path, result.checksums) if data is None else data, path)
     seen: set[str] = set()
-    met: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     faults: list[tuple[dict[str, Any], int, str]] = []
-    for place, passage, entry in _entries(path, _parsed(path, text)):
-        found = _question(passage, entry if answered else {**entry, **UNANSWERED}, seen)
-        name = repr(entry.get("id"))
-        if isinstance(found, str):
-            faults.append((entry, met[name], f"{place}: {found}"))
+    for place, passage, entry in _entries(path, _articles(path, text)):
+        question = _question(passage, entry if answered else {**entry, **UNANSWERED}, seen)
+        key = repr(entry.get("id"))
+        if isinstance(question, str):
+            faults.append((entry, counts[key], f"{place}: {question}"))
         else:
-            seen.add(found.id)
-            reading.add(0, found if answered else dataclasses.replace(found, impossible=False))
-        met[name] += 1
+            seen.add(question.id)
+            result.add(0, question if answered else dataclasses.replace(question, impossible=False))
+        counts[key] += 1
     lines = _lines_of(text) if faults and "\n" in text else {}
-    reading.bad += [BadRow(str(path), _line_of(lines, entry, before), fault) for entry, before, fault in faults]
-    if not skip_bad_rows:
-        refuse_bad_rows(reading.bad, len(reading.bad) + len(reading.examples), what="questions")
-    refuse_emptiness(reading, str(path), what="question")
-    return reading
+    result.bad += [BadRow(str(path), _line_of(lines, entry, before), fault) for entry, before, fault in faults]
+    return result.finish(path, "questions", skip_bad_rows=skip_bad_rows, unit="questions")
 
 
 def is_squad(data: bytes) -> bool:
-    """Whether some bytes are one JSON object with the articles of a SQuAD file."""
+    """Whether bytes are one JSON object with the articles of a SQuAD file."""
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -75,134 +71,123 @@ def is_squad(data: bytes) -> bool:
     return isinstance(content, dict) and isinstance(content.get("data"), list)
 
 
-def _decoded(path: Path, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        line = data[: problem.start].count(b"\n") + 1
-        raise DataError(
-            f"{path}:{line}: not valid UTF-8 (byte 0x{data[problem.start]:02X} at byte offset {problem.start}). Save "
-            "the file again as UTF-8."
-        ) from problem
-
-
-def _parsed(path: Path, text: str) -> list[Any]:
-    """The articles of the file."""
+def _articles(path: Path, text: str) -> list[Any]:
     try:
         content = json.loads(text)
     except RecursionError as problem:
-        raise DataError(f"{path} is not JSON that can be read (nested too deeply).") from problem
+        raise DataError(f"{path}: not valid JSON (nested too deeply).", path=path) from problem
     except json.JSONDecodeError as problem:
         raise DataError(
-            f"{path}:{problem.lineno}: not valid JSON ({problem.msg}, column {problem.colno}). Questions with passages "
-            "are read from the JSON of SQuAD v1.1 or v2."
+            f"{path}:{problem.lineno}: not valid JSON ({problem.msg}, column {problem.colno}). Give a SQuAD file (v1.1 "
+            "or v2).",
+            path=path,
+            line=problem.lineno,
         ) from problem
-    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+    articles = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(articles, list):
         keys = f" with the keys {', '.join(map(shortened, content))}" if isinstance(content, dict) else ""
         raise DataError(
-            f'{path} is {kind_of(content)}{keys}; a SQuAD file is an object whose "data" is a list of articles with '
-            '"paragraphs", each with a "context" and "qas".'
+            f'{path} is {kind_of(content)}{keys}. A SQuAD file is an object whose "data" is a list of articles with '
+            '"paragraphs", each with a "context" and "qas".',
+            path=path,
         )
-    articles: list[Any] = content["data"]
     return articles
 
 
 def _entries(path: Path, articles: list[Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Where each question stands, its passage and its entry."""
-    for number, article in enumerate(articles, start=1):
+    """The place of each question in the file, its passage and its entry."""
+    for article_number, article in enumerate(articles, start=1):
         title = article.get("title") if isinstance(article, dict) else None
-        name = f"article {number}{f' ({shortened(title, 30)})' if isinstance(title, str) and title else ''}"
-        for count, paragraph in enumerate(_list(path, name, article, "paragraphs"), start=1):
-            place = f"{name}, paragraph {count}"
+        title = f" ({shortened(title, 30)})" if isinstance(title, str) and title else ""
+        article_place = f"article {article_number}{title}"
+        for number, paragraph in enumerate(_list(path, article_place, article, "paragraphs"), start=1):
+            place = f"{article_place}, paragraph {number}"
             passage = paragraph.get("context") if isinstance(paragraph, dict) else None
-            if not isinstance(passage, str) or not passage.strip() or len(passage) > MAX_CHARACTERS:
-                what = (
-                    f"{len(passage):,} characters long" if isinstance(passage, str) and passage.strip() else "missing"
-                )
-                raise DataError(f'{path}: {place}: its "context" is {what}; it must be a text with the passage.')
-            for which, entry in enumerate(_list(path, place, paragraph, "qas"), start=1):
+            if not isinstance(passage, str) or not passage.strip():
+                raise DataError(f'{path}: {place} has no "context" with a text.', path=path)
+            if len(passage) > MAX_CHARACTERS:
+                raise DataError(f"{path}: {place} has {len(passage):,} characters.", path=path, value=len(passage))
+            for index, entry in enumerate(_list(path, place, paragraph, "qas"), start=1):
                 if not isinstance(entry, dict):
-                    raise DataError(f"{path}: {place}: question {which} is {kind_of(entry)}, not an object.")
-                yield f"{place}, question {which}", passage, entry
+                    raise DataError(f"{path}: {place}: question {index} is {kind_of(entry)}, not an object.", path=path)
+                yield f"{place}, question {index}", passage, entry
 
 
 def _list(path: Path, place: str, holder: object, key: str) -> list[Any]:
-    found = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(found, list):
-        raise DataError(f'{path}: {place} has no list "{key}". Is this a SQuAD file?')
-    return found
+    value = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(value, list):
+        raise DataError(f'{path}: {place} has no list "{key}". Is this a SQuAD file?', path=path, argument=key)
+    return value
 
 
 def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question | str:
     """The question of an entry, or what is wrong with it."""
-    name, question = entry.get("id"), entry.get("question")
-    if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
-        return 'it has no "id"'
-    if str(name) in seen:
-        return f"its id {shortened(str(name))!r} was there before"
+    id_, question = entry.get("id"), entry.get("question")
+    if not isinstance(id_, (str, int)) or isinstance(id_, bool) or id_ == "":
+        return 'no "id"'
+    name = shortened(str(id_))
+    if str(id_) in seen:
+        return f"repeated id {name!r}"
     if not isinstance(question, str) or not question.strip():
-        return f"question {shortened(str(name))!r} is empty"
-    texts = {"id": str(name), "question": question, "context": passage}
-    if fault := next((bad for key, text in texts.items() if (bad := json_text_fault(key, text))), None):
-        return f"{shortened(str(name))!r}: {fault}"
+        return f"question {name!r} is empty"
+    texts = {"id": str(id_), "question": question, "context": passage}
+    fault = next(filter(None, (json_text_fault(key, text) for key, text in texts.items())), None)
     answers = _answers(passage, entry)
-    if isinstance(answers, str):
-        return f"{shortened(str(name))!r}: {answers}"
     impossible = bool(entry.get("is_impossible", False))
+    if fault or isinstance(answers, str):
+        return f"{name!r}: {fault or answers}"
     if impossible and answers:
-        return f"{shortened(str(name))!r}: it is_impossible and has {number_of(len(answers), 'answer')}"
+        return f"{name!r}: is_impossible, but it has {number_of(len(answers), 'answer')}"
     if not impossible and not answers:
-        return f"{shortened(str(name))!r}: it has no answers, and is_impossible does not say that this is meant"
-    return Question(str(name), question.strip(), passage, answers, impossible)
+        return f"{name!r}: no answers, and it is not marked as is_impossible"
+    return Question(str(id_), question.strip(), passage, answers, impossible)
 
 
 def _answers(passage: str, entry: dict[str, Any]) -> tuple[tuple[int, str], ...] | str:
     given = entry.get("answers", [])
     if not isinstance(given, list):
-        return f'its "answers" are {kind_of(given)}, not a list'
+        return f'"answers" is {kind_of(given)}, not a list'
     answers = []
     for answer in given:
         start = answer.get("answer_start") if isinstance(answer, dict) else None
         text = answer.get("text") if isinstance(answer, dict) else None
         if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
             return 'an answer needs a "text" and an "answer_start"'
-        fault = _misplaced(passage, start, text)
-        if fault:
+        if fault := _span_fault(passage, start, text):
             return fault
         answers.append((start, text))
     return tuple(answers)
 
 
-def _misplaced(passage: str, start: int, text: str) -> str | None:
-    """Why an answer does not stand where it should; None if it does."""
+def _span_fault(passage: str, start: int, text: str) -> str | None:
+    """Why an answer is not where it should be; None if it is."""
     if not text.strip():
         return "an answer is empty"
     if start >= 0 and passage.startswith(text, start):
         return None
-    shown = shortened(text, 40)
-    where = passage.find(text)
+    shown, where = shortened(text, 40), passage.find(text)
     if where < 0:
         return f"the answer {shown!r} is not in the passage"
-    there = shortened(passage[max(0, start) : max(0, start) + len(text)], 40)
-    return f"the answer {shown!r} stands at character {where}, not at {start}, where the passage has {there!r}"
+    other = shortened(passage[max(0, start) : max(0, start) + len(text)], 40)
+    return f"the answer {shown!r} is at character {where}, not at {start}, where the passage has {other!r}"
 
 
 def _lines_of(text: str) -> dict[tuple[str, str], list[int]]:
-    """The lines on which ids and questions stand, by key and value, in one walk through a file.
+    """The lines of all ids and questions, by key and value.
 
-    Quotes inside of a JSON string are escaped, so that what looks like a key is one.
+    Quotes in a JSON string are escaped, so whatever looks like a key is one.
     """
-    found: dict[tuple[str, str], list[int]] = {}
+    lines: dict[tuple[str, str], list[int]] = {}
     line, place = 1, 0
-    for match in _NAMED.finditer(text):
+    for match in _ID_OR_QUESTION.finditer(text):
         line, place = line + text.count("\n", place, match.start()), match.start()
-        found.setdefault((match[1], json.dumps(json.loads(match[2], strict=False))), []).append(line)
-    return found
+        lines.setdefault((match[1], json.dumps(json.loads(match[2], strict=False))), []).append(line)
+    return lines
 
 
 def _line_of(lines: Mapping[tuple[str, str], Sequence[int]], entry: dict[str, Any], before: int) -> int:
-    """The line of an entry whose id `before` others had; most SQuAD files are a single line."""
+    """The line of an entry; `before` entries with the same id precede it. Most SQuAD files are a single line."""
     for key in ("id", "question"):
-        if there := lines.get((key, json.dumps(entry.get(key)))):
-            return there[min(before, len(there) - 1)]
+        if places := lines.get((key, json.dumps(entry.get(key)))):
+            return places[min(before, len(places) - 1)]
     return 1

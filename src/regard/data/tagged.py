@@ -1,26 +1,24 @@
 """Sentences with a tag for each word: CoNLL columns (word first, tag last) and CoNLL-U, plain or .gz.
 
-A blank line ends a sentence. A line that cannot be used makes its whole sentence unusable, since a word would be
-missing from it. Nothing here knows tokens.
+A blank line ends a sentence. A bad line makes its whole sentence unusable, since a word would be missing from it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from regard.data.files import BadRow, Lines, Reading, refuse_bad_rows, refuse_emptiness, shortened
-from regard.errors import UsageError, number_of, some, unknown
+from regard.data.files import BadRow, FileLines, ReadResult, shortened
 from regard.metrics.entities import OUTSIDE, PREFIXES, broken_tags, is_entity_tag, looks_like_iob1, split_tag
+from regard.utils.errors import UsageError, number_of, shorten_list, unknown
 
-DOCUMENT = "-DOCSTART-"  # the word of a line that stands between documents
-UNIVERSAL = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}  # columns of CoNLL-U that may be tags, from 0
-UNIVERSAL_WIDTH = 10
-SCHEME_SHARE = 0.95  # of all words: if so many have tags of entities, other tags are mistakes
-
-Row = tuple[int, list[str]]
+DOCUMENT = "-DOCSTART-"  # the word of a line between documents
+CONLLU_COLUMNS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}  # columns that may be tags, from 0
+CONLLU_WIDTH = 10
+SCHEME_SHARE = 0.95  # if at least this share of words has entity tags, other tags are mistakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,221 +29,191 @@ class Tagged:
     tags: tuple[str, ...]
 
 
+class _Word(NamedTuple):
+    line: int
+    word: str
+    tag: str
+
+
+Parse = Callable[[str], tuple[str, str] | str | None]  # a line → word and tag, or what is wrong with it; None: skip it
+
+
 def read_tagged(
     path: Path | str,
     *,
     tag_column: str | None = None,
     repair_tags: bool = False,
     skip_bad_rows: bool = False,
-) -> Reading[Tagged]:
+) -> ReadResult[Tagged]:
     """Read sentences with tags.
 
-    `tag_column` is the number of the column with the tags (the last one if it is not given), or in CoNLL-U a name
-    (upos if not given). An entity that goes on without having begun, I- after O, is a bad line, unless all entities of
-    a file begin so, which is the scheme IOB1; with `repair_tags` it is taken for the beginning, as conlleval does.
+    `tag_column` is the number of the column with the tags (default: the last one), or in CoNLL-U its name (default:
+    upos). An entity must begin with B-, unless none of the file does, which is the scheme IOB1; otherwise an I- after O
+    is a bad line. With `repair_tags` it becomes B-, as in conlleval.
     """
     path = Path(path)
-    reading: Reading[Tagged] = Reading()
-    text = Lines.read(path, reading.checksums)
-    if is_universal(path):
-        sentences = _universal_sentences(path, text, _universal_column(tag_column), reading)
-    else:
-        sentences = _column_sentences(path, text, tag_column, reading)
-    _keep_whole(path, sentences, reading, repair_tags=repair_tags)
-    if not skip_bad_rows:
-        refuse_bad_rows(reading.bad, len(text.lines), what="lines")
-    refuse_emptiness(reading, str(path), what="sentence")
-    return reading
+    result: ReadResult[Tagged] = ReadResult()
+    text = FileLines.read(path, result.checksums)
+    parse = _conllu_parser(tag_column) if is_conllu(path) else _column_parser(path, text.lines, tag_column)
+    sentences = [words for words in _sentences(path, text, parse, result.bad) if words]
+    _check_tags(path, sentences, result, repair_tags=repair_tags)
+    return result.finish(path, "sentences", skip_bad_rows=skip_bad_rows, unit="lines", total=len(text.lines))
 
 
-def is_universal(path: Path) -> bool:
+def is_conll(path: Path) -> bool:
+    """Whether a file's name says that it has CoNLL columns, or is CoNLL-U."""
+    return is_conllu(path) or path.name.lower().removesuffix(".gz").endswith((".conll", ".iob", ".bio"))
+
+
+def is_conllu(path: Path) -> bool:
     """Whether a file's name says that it is CoNLL-U."""
     return path.name.lower().removesuffix(".gz").endswith((".conllu", ".conll-u"))
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
-    """The lines between blank ones, with their numbers."""
-    block: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
+def _sentences(path: Path, text: FileLines, parse: Parse, bad: list[BadRow]) -> Iterator[list[_Word]]:
+    """The words of each sentence; none of a sentence with a bad line."""
+    words: list[_Word] = []
+    is_bad = False
+    for number, line in enumerate([*text.lines, ""], start=1):
+        if not line.strip():
+            yield [] if is_bad else words
+            words, is_bad = [], False
+            continue
+        parsed = text.undecodable.get(number) or parse(line)
+        if isinstance(parsed, str):
+            bad.append(BadRow(str(path), number, parsed))
+            is_bad = True
+        elif parsed is not None:
+            words.append(_Word(number, *parsed))
 
 
-# CoNLL columns --------------------------------------------------------------------------------------------
+def _column_parser(path: Path, lines: Sequence[str], tag_column: str | None) -> Parse:
+    filled = [line for line in lines if line.strip()]
+    has_tabs = 2 * sum("\t" in line for line in filled) > len(filled)
 
+    def split(line: str) -> list[str]:
+        return [cell.strip() for cell in line.split("\t")] if has_tabs else line.split()
 
-def _column_sentences(
-    path: Path, text: Lines, tag_column: str | None, reading: Reading[Tagged]
-) -> Iterator[list[Row] | None]:
-    """The (line, [word, tag]) rows of each sentence, or None for a sentence that cannot be used."""
-    filled = [line for line in text.lines if line.strip()]
-    tabbed = 2 * sum("\t" in line for line in filled) > len(filled)
-    widths = Counter(len(_columns(line, tabbed=tabbed)) for line in filled)
+    widths = Counter(len(split(line)) for line in filled)
     width = widths.most_common(1)[0][0] if widths else 2
     if width < 2:
         raise UsageError(
-            f"{path} has one column; words and tags need two, separated by tabs or spaces. Is it plain text?"
+            f"{path} has one column. Words and tags need two, separated by tabs or spaces.", path=path, value=width
         )
-    place = _place(path, tag_column, width)
-    for block in _blocks(text.lines):
-        if block[0][1].startswith(DOCUMENT):
-            block = block[1:]
-        rows: list[Row] | None = []
-        for line, content in block:
-            cells = _columns(content, tabbed=tabbed)
-            fault = text.undecodable.get(line) or _ragged(cells, width, place)
-            if fault:
-                reading.bad.append(BadRow(str(path), line, fault))
-                rows = None
-            elif rows is not None:
-                rows.append((line, [cells[0], cells[place]]))
-        if rows is None or rows:
-            yield rows
+    place = width - 1
+    if tag_column is not None:
+        if not tag_column.isdecimal() or not 2 <= int(tag_column) <= width:
+            raise UsageError(
+                f"{path} has no tag column {tag_column!r}. Give a number from 2 to {width}.",
+                path=path,
+                argument="tag_column",
+                value=tag_column,
+                allowed=range(2, width + 1),
+            )
+        place = int(tag_column) - 1
+
+    def parse(line: str) -> tuple[str, str] | str | None:
+        if line.startswith(DOCUMENT):
+            return None
+        cells = split(line)
+        if len(cells) != width:
+            shown = shortened(" ".join(cells), 40)
+            return f"{number_of(len(cells), 'column')} where most lines have {width}: {shown!r}"
+        empty = next((column for column in (0, place) if not cells[column]), None)
+        return (cells[0], cells[place]) if empty is None else f"column {empty + 1} is empty"
+
+    return parse
 
 
-def _columns(line: str, *, tabbed: bool) -> list[str]:
-    return [cell.strip() for cell in line.rstrip("\r\n").split("\t")] if tabbed else line.split()
+def _conllu_parser(tag_column: str | None) -> Parse:
+    name = (tag_column or "upos").lower()
+    if name not in CONLLU_COLUMNS:
+        raise unknown("column of CoNLL-U", name, CONLLU_COLUMNS)
+    place = CONLLU_COLUMNS[name]
+
+    def parse(line: str) -> tuple[str, str] | str | None:
+        if line.startswith("#"):
+            return None
+        cells = line.split("\t")
+        if len(cells) != CONLLU_WIDTH:
+            return f"{number_of(len(cells), 'column')} separated by tabs; CoNLL-U has {CONLLU_WIDTH}"
+        if not cells[0].replace("-", "").replace(".", "").isdecimal():
+            return f"the word number is {shortened(cells[0])!r}"
+        if not cells[0].isdecimal():  # 3-4 is a contraction, 5.1 an omitted word
+            return None
+        return (cells[1], cells[place]) if cells[1].strip() and cells[place].strip() else "the word or its tag is empty"
+
+    return parse
 
 
-def _ragged(cells: Sequence[str], width: int, tag: int) -> str | None:
-    if len(cells) != width:
-        counted = f"{len(cells)} column{'' if len(cells) == 1 else 's'}"
-        return f"{counted} where most lines have {width}: {shortened(' '.join(cells), 40)!r}"
-    return next((f"column {place + 1} is empty" for place in (0, tag) if not cells[place]), None)
+# --- Tags ---------------------------------------------------------------------------------------------------
 
 
-def _place(path: Path, tag_column: str | None, width: int) -> int:
-    if tag_column is None:
-        return width - 1
-    if not tag_column.isdecimal() or not 2 <= int(tag_column) <= width:
-        raise UsageError(f"{path} has no column {tag_column!r} for tags: give a number from 2 to {width}.")
-    return int(tag_column) - 1
-
-
-# CoNLL-U --------------------------------------------------------------------------------------------------
-
-
-def _universal_column(name: str | None) -> int:
-    name = (name or "upos").lower()
-    if name not in UNIVERSAL:
-        raise unknown("column of CoNLL-U", name, UNIVERSAL)
-    return UNIVERSAL[name]
-
-
-def _universal_sentences(path: Path, text: Lines, place: int, reading: Reading[Tagged]) -> Iterator[list[Row] | None]:
-    for block in _blocks(text.lines):
-        rows: list[Row] | None = []
-        for line, content in block:
-            if content.startswith("#"):
-                continue
-            cells = content.split("\t")
-            fault = text.undecodable.get(line) or _universal_fault(cells, place)
-            if fault:
-                reading.bad.append(BadRow(str(path), line, fault))
-                rows = None
-            elif rows is not None and cells[0].isdecimal():  # 3-4 is a contraction, 5.1 a word that is not there
-                rows.append((line, [cells[1], cells[place]]))
-        if rows is None or rows:
-            yield rows
-
-
-def _universal_fault(cells: Sequence[str], place: int) -> str | None:
-    if len(cells) != UNIVERSAL_WIDTH:
-        return f"{number_of(len(cells), 'column')} separated by tabs, where CoNLL-U has {UNIVERSAL_WIDTH}"
-    if not cells[0].replace("-", "").replace(".", "").isdecimal():
-        return f"the number of the word is {shortened(cells[0])!r}"
-    empty = cells[0].isdecimal() and not (cells[1].strip() and cells[place].strip())
-    return "the word or its tag is empty" if empty else None
-
-
-# Tags -----------------------------------------------------------------------------------------------------
-
-
-def speaks_of_entities(tags: Collection[str]) -> bool:
+def marks_entities(tags: Collection[str]) -> bool:
     """Whether tags are of a scheme such as IOB2, and not parts of speech or the like."""
-    return (all(map(is_entity_tag, tags)) or _are_bare(tags)) and any(tag != OUTSIDE for tag in tags)
+    return (all(map(is_entity_tag, tags)) or _is_untyped(tags)) and any(tag != OUTSIDE for tag in tags)
 
 
-def _are_bare(tags: Collection[str]) -> bool:
-    """Whether entities are of one kind that has no name: O, B and I, and nothing else."""
+def _is_untyped(tags: Collection[str]) -> bool:
+    """Whether entities have no types: the tags are O, B and I, and nothing else."""
     return OUTSIDE in tags and {*tags} <= {OUTSIDE, *PREFIXES}
 
 
-def _keep_whole(
-    path: Path, sentences: Iterator[list[Row] | None], reading: Reading[Tagged], *, repair_tags: bool
+def _check_tags(
+    path: Path, sentences: Sequence[Sequence[_Word]], result: ReadResult[Tagged], *, repair_tags: bool
 ) -> None:
-    """Keep the sentences without a bad line; if they have entities, their scheme must hold."""
-    whole = [rows for rows in sentences if rows]
-    counts = Counter(row[1][1] for rows in whole for row in rows)
-    named = _means_entities(counts)
-    if named and not _are_bare(counts):
-        whole = [rows for rows in whole if not _leave_strange(path, rows, reading)]
-    tags = [[row[1][1] for row in rows] for rows in whole]
-    iob1 = named and looks_like_iob1(tags)
-    loose = named and (repair_tags or iob1)
-    reading.remarks.append(f"tags: {_kind_of_tags(path, counts, named=named, iob1=iob1 and not repair_tags)}")
-    for rows, row_tags in zip(whole, tags, strict=True):
-        broken = broken_tags(row_tags) if named else []
-        if loose:
-            row_tags = _begun(row_tags, broken)
-        elif broken:
-            reading.bad += [_broken(path, rows, place) for place in broken]
+    """Add the sentences to the result. If they have entities, their tags must follow the scheme."""
+    counts = Counter(word.tag for words in sentences for word in words)
+    entities = _has_entities(counts)
+    if entities and not _is_untyped(counts):
+        sentences = [words for words in sentences if not _add_unknown_tags(path, words, result.bad)]
+    tags = [[word.tag for word in words] for words in sentences]
+    iob1 = entities and looks_like_iob1(tags)
+    result.remarks.append(f"tags: {path.name}: {_describe_tags(counts, entities=entities, iob1=iob1)}")
+    for words, row_tags in zip(sentences, tags, strict=True):
+        broken = broken_tags(row_tags) if entities else []
+        if broken and not repair_tags and not iob1:
+            result.bad += [_broken_row(path, words, index) for index in broken]
             continue
-        reading.add(rows[0][0], Tagged(tuple(row[1][0] for row in rows), tuple(row_tags)))
-    reading.bad.sort(key=lambda row: row.line)
+        for index in broken:
+            row_tags[index] = "B" + row_tags[index][1:]
+        result.add(words[0].line, Tagged(tuple(word.word for word in words), tuple(row_tags)))
 
 
-def _means_entities(counts: Counter[str]) -> bool:
-    """Whether the tags of a file are meant to be of a scheme: nearly all are, and some are not O."""
-    if _are_bare(counts):
+def _has_entities(counts: Counter[str]) -> bool:
+    """Whether nearly all tags are of an entity scheme, and some are not O."""
+    if _is_untyped(counts):
         return len(counts) > 1
-    fitting = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}
-    return bool(fitting.keys() - {OUTSIDE}) and sum(fitting.values()) >= SCHEME_SHARE * counts.total()
+    known = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}
+    return bool(known.keys() - {OUTSIDE}) and sum(known.values()) >= SCHEME_SHARE * counts.total()
 
 
-def _leave_strange(path: Path, rows: Sequence[Row], reading: Reading[Tagged]) -> bool:
-    """Note the words of a sentence whose tags are none of a scheme; returns whether there are any."""
+def _add_unknown_tags(path: Path, words: Sequence[_Word], bad: list[BadRow]) -> bool:
+    """Add the words of a sentence whose tags are not of the scheme; returns whether there are any."""
     allowed = ", ".join((OUTSIDE, *(f"{prefix}-TYPE" for prefix in PREFIXES)))
-    strange = [(line, tag) for line, (_, tag) in rows if not is_entity_tag(tag)]
-    reading.bad += [BadRow(str(path), line, f"{tag!r} is no tag of this scheme: {allowed}") for line, tag in strange]
-    return bool(strange)
+    unknown_tags = [word for word in words if not is_entity_tag(word.tag)]
+    bad += [BadRow(str(path), word.line, f"{word.tag!r} is not one of the tags {allowed}") for word in unknown_tags]
+    return bool(unknown_tags)
 
 
-def _kind_of_tags(path: Path, counts: Counter[str], *, named: bool, iob1: bool) -> str:
-    """For what the tags of a file are taken."""
+def _describe_tags(counts: Counter[str], *, entities: bool, iob1: bool) -> str:
+    names = shorten_list(sorted(counts))
     if iob1:
-        return f"{path.name} is in IOB1, where B- stands only between two neighbours"
-    if named:
-        if _are_bare(counts):
-            return f"{path.name} names entities, without a type: {some(sorted(counts))}"
+        return "entities in IOB1, where B- occurs only between two neighbors; converted to IOB2"
+    if entities and _is_untyped(counts):
+        return f"entities without types: {names}"
+    if entities:
         types = sorted({split_tag(tag)[1] for tag in counts if is_entity_tag(tag) and tag != OUTSIDE})
-        return f"{path.name} names entities: {some(types)}"
+        return f"entities: {shorten_list(types)}"
     if counts.keys() == {OUTSIDE}:
-        return f"{path.name} names no entities: all words are O"
-    kind = f"{path.name} has tags of words, such as parts of speech, and none of entities: {some(sorted(counts))}"
-    fitting = sum(count for tag, count in counts.items() if is_entity_tag(tag))
-    return f"{kind} (O, B-TYPE and the like are {fitting:,} of {counts.total():,})" if fitting else kind
+        return "no entities: all words are O"
+    known = sum(count for tag, count in counts.items() if is_entity_tag(tag))
+    few = f" (only {known:,} of {counts.total():,} are O, B-TYPE and the like)" if known else ""
+    return f"tags of words, such as parts of speech, not of entities: {names}{few}"
 
 
-def _begun(tags: Sequence[str], places: Sequence[int]) -> list[str]:
-    """The tags with B- where an entity goes on that did not begin."""
-    return [_beginning(tag) if place in places else tag for place, tag in enumerate(tags)]
-
-
-def _beginning(tag: str) -> str:
-    return "B" + tag[1:]
-
-
-def _broken(path: Path, rows: Sequence[Row], place: int) -> BadRow:
-    tag = rows[place][1][1]
-    before = rows[place - 1][1][1] if place else "the beginning"
-    return BadRow(
-        str(path),
-        rows[place][0],
-        f"{tag} after {before}: an entity goes on that did not begin (--repair-tags makes it {_beginning(tag)})",
-    )
+def _broken_row(path: Path, words: Sequence[_Word], index: int) -> BadRow:
+    tag, line = words[index].tag, words[index].line
+    before = words[index - 1].tag if index else "the start of the sentence"
+    reason = f"{tag} after {before}: an entity must begin with B (--repair-tags makes it B{tag[1:]})"
+    return BadRow(str(path), line, reason)

@@ -1,12 +1,12 @@
-"""From logits to text by chance: which token comes next is drawn, after the unlikely ones were put aside.
+"""Sampling: draw the next token from the logits, after filtering out improbable tokens.
 
-| setting | in papers | what it does to the probabilities |
+| setting | in papers | effect on the probabilities |
 |---|---|---|
-| temperature | T | divides the logits: below 1 the likely becomes likelier; 0 always takes the likeliest |
-| top_k | k | keeps the k likeliest (Fan et al. 2018) |
-| top_p | p | keeps the likeliest that together reach p (Holtzman et al. 2020) |
-| min_p | – | keeps what is at least this share of the likeliest (Nguyen et al. 2024) |
-| repetition_penalty | θ | makes what was already there less likely (Keskar et al. 2019) |
+| temperature | T | divides the logits: below 1 sharpens the distribution; 0 is greedy |
+| top_k | k | keeps the k most probable tokens (Fan et al. 2018) |
+| top_p | p | keeps the most probable tokens whose probabilities sum to p (Holtzman et al. 2020) |
+| min_p | – | keeps tokens with at least this fraction of the highest probability (Nguyen et al. 2024) |
+| repetition_penalty | θ | makes tokens that already occurred less probable (Keskar et al. 2019) |
 
 They apply in this order: penalty, temperature, top_k, top_p, min_p.
 """
@@ -18,24 +18,24 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.generation.settings import MAX_SEED, SamplingConfig
+from regard.generation.config import MAX_SEED, SamplingConfig
 from regard.nn.threads import one_thread
 
 
 class Sampler:
-    """Draws the next tokens of a batch; every row has a random generator of its own."""
+    """Samples the next tokens of a batch; each row has its own random generator."""
 
     def __init__(self, config: SamplingConfig, rows: int) -> None:
         self.config = config
-        # A generator of its own, since torch.seed() would throw everybody's dice anew.
+        # torch.seed() would reseed the global generator, so the seed comes from a new one.
         first = torch.Generator().seed() if config.seed is None else config.seed
         self._generators = [torch.Generator().manual_seed((first + row) % MAX_SEED) for row in range(rows)]
 
     def draw(self, logits: Tensor, before: Sequence[Sequence[int]], rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Tokens (rows,) and the model's own log-probabilities of them, from logits (rows, N).
+        """Sample from logits (rows, V): ids (rows,) and their log-probabilities before temperature and filters.
 
-        `before` are the ids that each row has so far, for the repetition penalty; `rows` says which row of the batch
-        each is.
+        `before` holds the ids of each row so far, for the repetition penalty; `rows` are the indices of the rows in the
+        batch, which select their generators.
         """
         with one_thread():
             plain = logits.log_softmax(dim=-1)
@@ -51,16 +51,16 @@ class Sampler:
 
 
 def likely(logits: Tensor, config: SamplingConfig) -> Tensor:
-    """What tokens are drawn by, (rows, N): probabilities with the unlikely ones at 0, the rest summing to 1."""
+    """The distribution to sample from, (rows, V): filtered tokens have probability 0, the rest sums to 1."""
     ranked, order = logits.sort(dim=-1, descending=True, stable=True)
-    # From the likeliest at 0, so that the lowest temperature gives no infinity but what is impossible.
+    # Shift the maximum to 0 first, so that a tiny temperature cannot overflow to +inf.
     ranked = (ranked - ranked[:, :1]) / max(config.temperature, torch.finfo(ranked.dtype).tiny)
     probabilities = ranked.softmax(dim=-1)
     kept = torch.ones_like(probabilities, dtype=torch.bool)
     if config.top_k is not None:
         kept[:, config.top_k :] = False
     if config.top_p is not None:
-        # What comes before a token must not have reached p already; the likeliest is always kept.
+        # Keep a token if the tokens ranked above it sum to less than p; the first is always kept.
         among = torch.where(kept, probabilities, 0.0)
         among = among / among.sum(dim=-1, keepdim=True)
         kept &= among.cumsum(dim=-1) - among < config.top_p
@@ -73,7 +73,7 @@ def likely(logits: Tensor, config: SamplingConfig) -> Tensor:
 
 
 def penalised(logits: Tensor, before: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """Logits of tokens that are already there, divided by the penalty if positive, multiplied if negative."""
+    """Apply the repetition penalty: divide positive logits of tokens that occurred, multiply negative ones."""
     out = logits.clone()
     for row, ids in enumerate(before):
         seen = torch.tensor(sorted(set(ids)), dtype=torch.long, device=logits.device)
@@ -83,9 +83,9 @@ def penalised(logits: Tensor, before: Sequence[Sequence[int]], penalty: float) -
 
 
 def _draw(probabilities: Tensor, generator: torch.Generator) -> int:
-    """By the inverse of the cumulative distribution, in float64: one random number for one token."""
+    """Inverse transform sampling in float64: one random number per token."""
     levels = probabilities.double().cumsum(dim=0)
     point = torch.rand((), generator=generator, dtype=torch.float64).to(levels.device) * levels[-1]
     place = int(torch.searchsorted(levels, point, right=True))
-    # Rounding may put the point at the very end: the last token that can be drawn takes it.
+    # Rounding may put the point past the end: then take the last token with probability above 0.
     return min(place, int(probabilities.nonzero().max()))

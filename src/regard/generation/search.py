@@ -1,15 +1,14 @@
-"""From logits to sequences: greedy choice, beam search with n-best lists, and one symbol at a time.
+"""Greedy search, beam search with n-best lists, and greedy streaming.
 
 | here | in papers | meaning |
 |---|---|---|
-| log_prob | log P(y given x) | sum of the log-probabilities of all symbols of a sequence, the end symbol included |
-| length | \\|y\\| | number of those symbols, the end symbol included |
+| log_prob | log P(y given x) | sum of the log-probabilities of all tokens of a sequence, the end token included |
+| length | \\|y\\| | number of those tokens, the end token included |
 | score | s(y, x) | log_prob / length ** length_penalty |
-| beams | k | how many unfinished sequences are pursued at a time |
+| num_beams | k | number of unfinished hypotheses at each step |
 
-Probabilities are the model's own: what is forbidden is passed over, and the rest is not scaled up to fill its place.
-Equal candidates are ranked by the better beam first, then by the lower id. Any `Decoder` will do; text, tokens and
-batches of several sizes are the business of others.
+Probabilities are the model's own: forbidden tokens are skipped, and the rest is not renormalized. Ties are broken by
+the better beam, then by the lower id. The functions take any `Decoder`; tokenization and batching happen elsewhere.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.errors import RegardError, UsageError
+from regard.generation.config import SearchConfig
 from regard.generation.decoder import Decoder
-from regard.generation.settings import SearchConfig
+from regard.utils.errors import RegardError, UsageError
 
-NEVER = float("-inf")  # the log-probability of what cannot happen
+NEVER = float("-inf")  # the log-probability of an impossible token
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output sequence with what the model thinks of it."""
+    """One output sequence with its log-probabilities."""
 
-    ids: tuple[int, ...]  # without start and end symbol
-    token_log_probs: tuple[float, ...]  # of each id, and of the end symbol if it was reached
+    ids: tuple[int, ...]  # without start and end token
+    token_log_probs: tuple[float, ...]  # of each id, and of the end token if it was reached
     log_prob: float  # their sum
     score: float  # log_prob after the length penalty
-    ended: bool  # False if the longest length was reached before an end symbol
-    end_id: int | None = None  # the end symbol that was reached
+    ended: bool  # False if the length limit came before an end token
+    end_id: int | None = None  # the end token that was reached
 
 
 def greedy(
@@ -49,14 +48,14 @@ def greedy(
     forbidden_ids: Collection[int] = (),
     config: SearchConfig | None = None,
 ) -> list[Hypothesis]:
-    """The most probable symbol at every step, for each row of ids (B, S) with lengths (B,).
+    """Greedy search: the most probable token at every step, for each row of ids (B, S) with lengths (B,).
 
-    Of `config` only the lengths and the length penalty count: one hypothesis is pursued and returned.
+    Uses only the length limits and the length penalty of `config`. Returns one hypothesis per row.
     """
     run = _Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config)
     chosen: list[list[int]] = [[] for _ in range(len(ids))]
     log_probs: list[list[float]] = [[] for _ in range(len(ids))]
-    rows = list(range(len(ids)))  # which sentence each row of the decoder writes
+    rows = list(range(len(ids)))  # the index of the sentence in each row of the decoder
     while rows:
         values, picks = run.best()
         for row, value, pick in zip(rows, values.tolist(), picks.tolist(), strict=True):
@@ -65,7 +64,7 @@ def greedy(
         live = [i for i, row in enumerate(rows) if chosen[row][-1] != end_id and run.limits[row] > run.written]
         rows = [rows[i] for i in live]
         kept = torch.tensor(live, dtype=torch.long, device=picks.device)
-        run.go_on(kept, picks[kept])
+        run.advance(kept, picks[kept])
     return [run.hypothesis(*pair) for pair in zip(chosen, log_probs, strict=True)]
 
 
@@ -78,9 +77,9 @@ def stream(
     forbidden_ids: Collection[int] = (),
     config: SearchConfig | None = None,
 ) -> Iterator[tuple[int, float]]:
-    """The greedy choice for one row, ids (1, S): each id with its log-probability as soon as it is chosen."""
+    """Greedy search for one row, ids (1, S): yields each id with its log-probability as soon as it is chosen."""
     if ids.dim() == 2 and len(ids) != 1:
-        raise UsageError(f"a stream writes one sentence at a time, but {len(ids)} were given; use greedy for several.")
+        raise UsageError(f"stream takes one sentence, but {len(ids)} were given; use greedy for several.")
     return _stream(_Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config))
 
 
@@ -92,7 +91,7 @@ def _stream(run: _Run) -> Iterator[tuple[int, float]]:
         yield int(picks.item()), float(values.item())
         if run.limits[0] <= run.written:
             return
-        run.go_on(torch.zeros_like(picks), picks)
+        run.advance(torch.zeros_like(picks), picks)
 
 
 def beam_search(
@@ -106,15 +105,16 @@ def beam_search(
     config: SearchConfig | None = None,
     prefer_ends: bool = True,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best sequences found for each row of ids (B, S) with lengths (B,), the best first.
+    """Beam search: the `n_best` hypotheses of each row of ids (B, S) with lengths (B,), best first.
 
-    At every step the best continuations of a sentence's beams are ranked. Those of the first `beams` that end are
-    finished; the first `beams` that do not end are pursued. A sentence is done when it has `n_best` finished
-    hypotheses and no beam could still beat the worst of them, even if all of its further symbols were certain. A
-    beam of one is greedy: its first end is the end. Where the longest length comes before `n_best` ends were found,
-    unfinished hypotheses fill the list, after the finished ones. Without `prefer_ends`, they are ranked among the
-    finished ones by their scores: a translation ought to end, a text that is gone on with need not. `other_ends` are
-    symbols that end a sequence as `end_id` does.
+    Each step ranks the continuations of a sentence's beams. Of the first `num_beams`, those that end are finished. The
+    first `num_beams` that do not end become the next beams. A sentence is done when it has `n_best` finished hypotheses
+    and no beam can beat the worst of them, even if all its further tokens had probability 1. With one beam, the search
+    is greedy and stops at the first end token.
+
+    If the length limit comes before `n_best` hypotheses are finished, unfinished ones fill the list, after the finished
+    ones. Without `prefer_ends` they are ranked by score among the finished ones: a translation should end, a text
+    continuation need not. `other_ends` are further end tokens.
     """
     ends = (end_id, *other_ends)
     run = _Run(decoder, ids, lengths, ends=ends, forbidden_ids=forbidden_ids, config=config)
@@ -129,7 +129,7 @@ def beam_search(
 
 
 class _Run:
-    """A decoder under way: what may be written next, and how probable it is."""
+    """A running decoder with the log-probabilities of the next tokens, forbidden ones masked."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Run:
         _check_rows(ids, lengths)
         self.config = config or SearchConfig()
         self.ends = frozenset(ends)
-        self.written = 0  # symbols that each row has, with the one that was chosen last
+        self.written = 0  # tokens generated for each row, including the newest
         self._decoder = decoder
         if not len(ids):
             return
@@ -153,16 +153,16 @@ class _Run:
         self.limits = self._limits(lengths.tolist())
         self._forbidden = torch.tensor(sorted(set(forbidden_ids)), dtype=torch.long, device=logits.device)
         self._forbidden_at_first = torch.tensor(sorted({*forbidden_ids, *self.ends}), device=logits.device)
-        self.log_probs = self._allowed(logits)  # (rows, N) of the next symbol
+        self.log_probs = self._allowed(logits)  # (rows, V) of the next token
 
     def _limits(self, lengths: list[int]) -> list[int]:
-        """How many symbols each sentence may get, its end symbol included."""
+        """The length limit of each sentence, its end token included."""
         config = self.config
         longest = min(n for n in (config.max_new_tokens, self._decoder.max_new_tokens) if n is not None)
-        if config.max_ratio is None:
+        if config.max_len_a is None:
             return [longest] * len(lengths)
         least = config.min_new_tokens + 1
-        return [min(longest, max(least, int(config.max_ratio * n) + config.max_extra)) for n in lengths]
+        return [min(longest, max(least, int(config.max_len_a * n) + config.max_len_b)) for n in lengths]
 
     def _allowed(self, logits: Tensor) -> Tensor:
         log_probs = logits.log_softmax(dim=-1)
@@ -170,7 +170,7 @@ class _Run:
         return log_probs.index_fill_(-1, forbidden, NEVER)
 
     def best(self) -> tuple[Tensor, Tensor]:
-        """The best symbol of every row, of equal ones that with the lowest id: log-probabilities and ids (rows,)."""
+        """The most probable token of every row, ties to the lowest id: log-probabilities and ids (rows,)."""
         values, ids = self.log_probs.max(dim=-1)
         self.written += 1
         if not bool(torch.isfinite(values).all()):
@@ -178,16 +178,16 @@ class _Run:
         return values, ids
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
-        """The best `count` symbols of every row in the order of rank: log-probabilities and ids (rows, count).
+        """The best `count` tokens of every row, best first: log-probabilities and ids (rows, count).
 
-        They are ranked against each other on the CPU: that is little work, and not every accelerator has float64.
+        They are returned on the CPU, where beams are ranked in float64: not every accelerator supports it.
         """
         values, ids = top_of_rows(self.log_probs, min(count, self.log_probs.shape[-1]))
         self.written += 1
         return values.cpu(), ids.cpu()
 
-    def go_on(self, rows: Tensor, ids: Tensor) -> None:
-        """Pursue these rows of the decoder (rows′,), of which `ids` (rows′,) are the newest symbols."""
+    def advance(self, rows: Tensor, ids: Tensor) -> None:
+        """Continue with these rows of the decoder (rows′,) and add `ids` (rows′,) as their newest tokens."""
         if not len(rows):
             return
         rows, ids = rows.to(self.log_probs.device), ids.to(self.log_probs.device)
@@ -210,8 +210,8 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Written:
-    """What one step wrote: for each row of the decoder the row it goes on from, its symbol, and how probable it was."""
+class _Step:
+    """One step of the search: the parent row, the token and its log-probability, for each row of the decoder."""
 
     rows: list[int]
     ids: list[int]
@@ -219,26 +219,26 @@ class _Written:
 
 
 class _Beams:
-    """Beam search over a batch. Row a · width + b of the decoder is beam b of the a-th sentence that is not done."""
+    """Beam search over a batch. Row a · width + b of the decoder is beam b of the a-th unfinished sentence."""
 
     def __init__(self, run: _Run, *, prefer_ends: bool) -> None:
         self.run, self.prefer_ends = run, prefer_ends
         self.config = run.config
         batch = len(run.log_probs)
-        self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]  # the best first, at most n_best
-        self.sentences = list(range(batch))  # those that are not done
-        self.width = 1  # beams of each sentence; after the first step there are more
-        # In float64, so that a long sum ranks no worse than a short one.
-        self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, width), the best first
-        self.history: list[_Written] = []
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]  # best first, at most n_best
+        self.sentences = list(range(batch))  # unfinished ones, A of them
+        self.width = 1  # beams per sentence: 1 before the first step
+        # In float64, so that rounding does not affect the ranking of long sums.
+        self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, width), best first
+        self.history: list[_Step] = []
 
     def advance(self) -> bool:
-        """Write one more symbol of every beam; False when all sentences are done."""
+        """Add one token to every beam; returns False when all sentences are done."""
         totals, parents, ids, log_probs = self._candidates()
         ends = torch.isin(ids, torch.tensor(sorted(self.run.ends)))
         self._finish(totals, parents, ids, log_probs, ends)
-        # The best that do not end: a stable sort of False before True leaves them in the order of their rank.
-        order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.config.beams]
+        # The best candidates that do not end: a stable sort puts False before True and preserves the ranking.
+        order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.config.num_beams]
         totals = totals.masked_fill(ends, NEVER).gather(1, order)  # (A, width)
         live = self._live(totals[:, 0].tolist())
         if not live:
@@ -248,21 +248,22 @@ class _Beams:
         self.sentences = [self.sentences[a] for a in live]
         self.totals, self.width = totals[kept], order.shape[1]
         rows, ids, log_probs = (x[kept].gather(1, order).flatten() for x in (parents, ids, log_probs))
-        self.history.append(_Written(rows.tolist(), ids.tolist(), log_probs.tolist()))
-        self.run.go_on(rows, ids)
+        self.history.append(_Step(rows.tolist(), ids.tolist(), log_probs.tolist()))
+        self.run.advance(rows, ids)
         return True
 
     def _candidates(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence in the order of rank: totals, rows they go on from, ids, log-probs.
+        """The best continuations of each sentence, best first: totals, parent rows, ids and log-probabilities.
 
-        So many that enough are left when each beam has all of its ends among them: (A, at most 2 · beams for one end).
+        Each is (A, C) with C ≤ (1 + number of end tokens) · num_beams, so that num_beams candidates remain even if
+        every beam contributes all of its end tokens.
         """
-        count = (1 + len(self.run.ends)) * self.config.beams
+        count = (1 + len(self.run.ends)) * self.config.num_beams
         values, ids = self.run.top(count)  # (A · width, C)
         sentences, choices = len(self.sentences), values.shape[1]
         values, ids = values.reshape(sentences, -1), ids.reshape(sentences, -1)  # (A, width · C)
         before = self.totals.repeat_interleave(choices, dim=1)
-        totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams than places
+        totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams
         if bool(totals.isnan().any()):
             raise no_probabilities()
         totals, order = totals.sort(dim=1, descending=True, stable=True)
@@ -271,36 +272,36 @@ class _Beams:
         return totals, first_row + order // choices, ids.gather(1, order), values.gather(1, order)
 
     def _finish(self, totals: Tensor, parents: Tensor, ids: Tensor, log_probs: Tensor, ends: Tensor) -> None:
-        """Keep the candidates that end, or cannot go on, if they are among a sentence's best."""
-        beams, length = self.config.beams, self.run.written
-        stops = ends[:, :beams] & (totals[:, :beams] > NEVER)
+        """Store candidates that end, or reach the length limit, if they are among the `n_best` of their sentence."""
+        num_beams, length = self.config.num_beams, self.run.written
+        stops = ends[:, :num_beams] & (totals[:, :num_beams] > NEVER)
         for a, rank in stops.nonzero().tolist():
             hypotheses = self.finished[self.sentences[a]]
             if self.config.score(float(totals[a, rank]), length) > self._to_beat(hypotheses):
                 hypotheses.append(self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]))
-                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equals the first found wins
+                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # stable: ties keep their order
                 del hypotheses[self.config.n_best :]
         for a, sentence in enumerate(self.sentences):
             if self.run.limits[sentence] > length:
                 continue
             hypotheses = self.finished[sentence]
-            room = self.config.n_best - (len(hypotheses) if self.prefer_ends else 0)
+            missing = self.config.n_best - (len(hypotheses) if self.prefer_ends else 0)
             cut = (~ends[a] & (totals[a] > NEVER)).nonzero().flatten().tolist()
-            hypotheses += [self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]) for rank in cut[:room]]
+            hypotheses += [self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]) for rank in cut[:missing]]
             if not self.prefer_ends:
                 hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
                 del hypotheses[self.config.n_best :]
 
     def _live(self, best_totals: list[float]) -> list[int]:
-        """Which sentences go on, by the total of their best beam."""
+        """The indices of the sentences to continue, given the log-probability of their best beam."""
         config, length = self.config, self.run.written
         live = []
         for a, (sentence, total) in enumerate(zip(self.sentences, best_totals, strict=True)):
             hypotheses, limit = self.finished[sentence], self.run.limits[sentence]
-            if length >= limit or total == NEVER or (config.beams == 1 and hypotheses):
+            if length >= limit or total == NEVER or (config.num_beams == 1 and hypotheses):
                 continue
-            # A total can only fall. Its penalised score is highest at the longest length, or for a penalty below 0,
-            # which favours short outputs, at the next.
+            # A total can only decrease. Its length-normalized score is highest at the length limit, or, for a negative
+            # penalty, which favors short outputs, at the next step.
             reachable = config.score(total, limit if config.length_penalty > 0 else length + 1)
             if reachable > self._to_beat(hypotheses):
                 live.append(a)
@@ -310,7 +311,7 @@ class _Beams:
         return hypotheses[-1].score if len(hypotheses) == self.config.n_best else NEVER
 
     def _trace(self, row: Tensor, last_id: Tensor, last_log_prob: Tensor) -> Hypothesis:
-        """The whole sequence that a candidate completes, found from its end to its beginning."""
+        """The full hypothesis of a candidate: follow the parent rows back to the first token."""
         ids, log_probs, at = [int(last_id)], [float(last_log_prob)], int(row)
         for written in reversed(self.history):
             ids.append(written.ids[at])
@@ -320,10 +321,10 @@ class _Beams:
 
 
 def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The highest `count` of each row of scores (rows, N) and their places, in order; of equal ones the first places.
+    """Top-k of each row of scores (rows, V): values and indices (rows, count), ties to the lowest index.
 
-    `topk` leaves open which of several equal scores it takes. So one more is asked for than needed: where two
-    neighbours are equal, which is rare, that row is sorted in full.
+    `topk` does not specify which of several equal scores it returns. So this takes one score more than needed; a row
+    with two equal neighbors, which is rare, is sorted in full.
     """
     values, places = scores.topk(min(count + 1, scores.shape[1]), dim=1)
     equal = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > NEVER)
@@ -363,6 +364,6 @@ def _check_ids(
             if not 0 <= i < vocab_size:
                 raise UsageError(f"{name} must be ids of the vocabulary, 0 to {vocab_size - 1}, not {i}.")
     if refused := sorted({*ends} & {*forbidden_ids}):
-        raise UsageError(f"the end symbol ({refused[0]}) is among forbidden_ids, so nothing could end; leave it out.")
+        raise UsageError(f"the end token ({refused[0]}) is among forbidden_ids, so no sequence could end. Remove it.")
     if len({*forbidden_ids, *ends}) == vocab_size and not can_end_at_once:
-        raise UsageError("forbidden_ids leave nothing but the end symbol, which min_new_tokens does not allow yet.")
+        raise UsageError("forbidden_ids leave nothing but the end token, which min_new_tokens does not allow yet.")

@@ -1,71 +1,80 @@
-"""Ids as they come into text as it can be shown: pieces that never have to be taken back.
+"""Streaming: turn ids into chunks of text as they arrive. A chunk is final once it is returned.
 
-A token may be half a character or half a word, and the next one may change how the last word is written. So the last
-word is held back until something follows it. How ids become text is given; models and searches are not known here.
+A token may be a part of a character or word, and the next token may change how the last word is written. So the last
+word is held back until something follows it. The caller provides `decode`; this module does not depend on models.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from regard.errors import RegardError
+from regard.utils.errors import RegardError
 
-WINDOW = 64  # ids after which it is tried to do without the first of them
-OVERLAP = 16  # ids that are kept before and after the place where a text is parted
+WINDOW = 64  # ids after which the oldest ones are dropped, if possible
+OVERLAP = 16  # ids kept on each side of the cut
 
 
 class TextStream:
-    """Turns growing ids into pieces of text; joined, they are `decode` of all ids.
+    """Turns a growing sequence of ids into chunks of text; joined, the chunks equal `decode` of all ids.
 
-    `decode` may rewrite the last word of a text when another id follows, but not the words before it.
+    `decode` may rewrite the last word of a text when another id follows, but not the words before it. `byte_ids` are
+    tokens for single bytes (byte fallback): a run of them is decoded as a whole, once it is complete.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
-        self._decode = decode
+    def __init__(self, decode: Callable[[Sequence[int]], str], byte_ids: Collection[int] = ()) -> None:
+        self._decode, self._byte_ids = decode, byte_ids
         self._ids: list[int] = []
+        self._complete = 0  # number of ids before the trailing run of byte tokens
         self._shown = ""
 
     def push(self, new_id: int) -> str:
-        """Take one more id; returns the text that is now certain, often none."""
+        """Add an id; returns the text that is now final, often empty."""
         self._ids.append(new_id)
         text = self._decode(self._ids)
-        return self._show(text[: certain_length(text)])
+        end = certain_length(text)
+        if new_id not in self._byte_ids:
+            self._complete = len(self._ids)
+        elif end:
+            end = min(end, len(self._decode(self._ids[: self._complete])))
+        return self._show(text[:end])
 
     def finish(self) -> str:
-        """The rest: call it after the last id."""
+        """The rest of the text. Call it after the last id."""
         text = self._decode(self._ids)
         if not text.startswith(self._shown):
             raise RegardError(
-                f"the text {self._shown!r} was shown, but all ids together read {text!r}: this tokenizer rewrites "
-                f"earlier words, so its text cannot be streamed; decode it as a whole."
+                f"the text {self._shown!r} was shown, but all ids decode to {text!r}: this tokenizer rewrites earlier "
+                f"words, so its text cannot be streamed. Decode it as a whole."
             )
         return self._show(text)
 
     def _show(self, text: str) -> str:
         if not text.startswith(self._shown):
             return ""
-        piece = text[len(self._shown) :]
+        chunk = text[len(self._shown) :]
         self._shown = text
-        return piece
+        return chunk
 
 
-def pieces(decode: Callable[[Sequence[int]], str], ids: Iterable[int]) -> Iterator[str]:
-    """The text of `ids` piece by piece, while they come."""
-    text = TextStream(decode)
+def text_chunks(
+    decode: Callable[[Sequence[int]], str], ids: Iterable[int], byte_ids: Collection[int] = ()
+) -> Iterator[str]:
+    """Yields the text of `ids` in chunks as they arrive."""
+    text = TextStream(decode, byte_ids)
     for new_id in ids:
-        piece = text.push(new_id)
-        if piece:
-            yield piece
+        chunk = text.push(new_id)
+        if chunk:
+            yield chunk
     rest = text.finish()
     if rest:
         yield rest
 
 
 def certain_length(text: str) -> int:
-    """How much of a growing text can be shown: all but its last word and the space before it.
+    """The length of the final part of a growing text: all but its last word and the space before it.
 
-    Scripts that write without spaces are shown character by character: a wide character counts as a word.
+    A wide character counts as a word, so scripts without spaces are streamed character by character.
     """
     end = len(text)
     while end and not (text[end - 1].isspace() or _is_wide(text[end - 1])):
@@ -80,75 +89,75 @@ def _is_wide(character: str) -> bool:
 
 
 def behind(decode: Callable[[Sequence[int]], str], before: Sequence[int]) -> Callable[[Sequence[int]], str]:
-    """`decode` for ids that come behind others: many decoders drop the space before the first word of a text."""
-    known = len(decode(before))
-    return lambda ids: decode([*before, *ids])[known:]
+    """`decode` for ids that follow `before`. Many decoders drop the space before the first word of a text."""
+    start = len(decode(before))
+    return lambda ids: decode([*before, *ids])[start:]
 
 
 class StoppingStream:
-    """Turns growing ids into pieces of text, up to the first of some stop texts, of which nothing is ever shown.
+    """Turns a growing sequence of ids into chunks of text, up to the first stop string, which is never returned.
 
-    What could be the beginning of a stop text is held back, and so is half a character. `decode` of more ids must go
-    on from that of fewer, as it does for characters and bytes; how a token reads may depend on a few before it. Only
-    the last ids are decoded again with each new one, so that the end of a long text costs no more than its beginning.
+    A possible beginning of a stop string is held back, and so is an incomplete character. More ids must only append to
+    the decoded text, as with characters and bytes; the text of a token may depend on a few tokens before it. Only the
+    last ids are decoded again with each new one, so the cost per token does not grow with the text.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str], stops: Sequence[str] = ()) -> None:
         self._decode, self._stops = decode, tuple(stops)
-        self._aside: list[str] = []  # text that was shown, whose ids are not needed any more
-        self._ids: list[int] = []  # the newest
-        self._known = 0  # how much of their text is aside already
-        self._tail = ""  # the rest of it
-        self._shown = 0  # how much of the tail was shown
+        self._done_text: list[str] = []  # text that was returned, without its ids
+        self._ids: list[int] = []  # the newest ids
+        self._offset = 0  # length of their text that `_done_text` already holds
+        self._tail = ""  # the rest of their text
+        self._shown = 0  # length of the part of the tail that was returned
         self.stopped = False
 
     @property
     def text(self) -> str:
-        """What was written so far, without a stop text."""
-        return "".join((*self._aside, self._tail))
+        """The text so far, without a stop string."""
+        return "".join((*self._done_text, self._tail))
 
     def push(self, new_id: int) -> str | None:
-        """Take one more id; returns the text that is now certain, often none. None when a stop text is complete."""
+        """Add an id; returns the text that is now final, often empty, or None when a stop string is complete."""
         self._ids.append(new_id)
-        self._tail = self._decode(self._ids)[self._known :]
-        # Nothing that was shown can belong to a stop text.
+        self._tail = self._decode(self._ids)[self._offset :]
+        # Text that was returned cannot be part of a stop string.
         ends = [place for stop in self._stops if (place := self._tail.find(stop, self._shown)) >= 0]
         if ends:
             self._tail, self.stopped = self._tail[: min(ends)], True
             return None
         end = len(self._tail.rstrip("\ufffd"))
-        held = max((_overlap(self._tail[self._shown : end], stop) for stop in self._stops), default=0)
-        piece = self._show(end - held)
+        overlap = max((_overlap(self._tail[self._shown : end], stop) for stop in self._stops), default=0)
+        chunk = self._show(end - overlap)
         if len(self._ids) % WINDOW == 0:
-            self._put_aside()
-        return piece
+            self._drop_old_ids()
+        return chunk
 
     @property
     def rest(self) -> str:
-        """What is certain and has not been shown."""
+        """The text that has not been returned yet."""
         return self._show(len(self._tail))
 
     def finish(self) -> str:
-        """The rest: call it after the last id."""
+        """The rest of the text. Call it after the last id."""
         return self.rest
 
     def _show(self, end: int) -> str:
-        piece, self._shown = self._tail[self._shown : end], max(self._shown, end)
-        return piece
+        chunk, self._shown = self._tail[self._shown : end], max(self._shown, end)
+        return chunk
 
-    def _put_aside(self) -> None:
-        """Need the first ids no more, if their text was shown and the others read the same without them."""
+    def _drop_old_ids(self) -> None:
+        """Drop the oldest ids if their text was returned and the other ids decode to the same text without them."""
         done = self._ids[:-OVERLAP]
-        text = self._decode(done)[self._known :]
+        text = self._decode(done)[self._offset :]
         ids = done[-OVERLAP:] + self._ids[-OVERLAP:]
-        known = len(self._decode(ids[:-OVERLAP]))
+        offset = len(self._decode(ids[:-OVERLAP]))
         tail = self._tail[len(text) :]
-        if len(text) <= self._shown and self._tail.startswith(text) and self._decode(ids)[known:] == tail:
-            self._aside.append(text)
-            self._ids, self._known, self._tail = ids, known, tail
+        if len(text) <= self._shown and self._tail.startswith(text) and self._decode(ids)[offset:] == tail:
+            self._done_text.append(text)
+            self._ids, self._offset, self._tail = ids, offset, tail
             self._shown -= len(text)
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How much of the end of `text` is a beginning of `stop`."""
+    """The length of the longest suffix of `text` that is a proper prefix of `stop`."""
     return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)

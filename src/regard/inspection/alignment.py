@@ -1,8 +1,8 @@
 """Word alignments from cross-attention, and how far they are from the truth.
 
-A target word is aligned with the source word that it looks at most. Attention works on pieces: the weights of a
-source word's pieces are added, those of a target word's pieces averaged. Which head aligns best is chosen on
-validation sentences, never on the test. A head may look at the source word when it *reads* a target piece or one
+A target word is aligned with the source word that it looks at most. Attention works on tokens: the weights of a
+source word's tokens are added, those of a target word's tokens averaged. Which head aligns best is chosen on
+validation sentences, never on the test. A head may look at the source word when it *reads* a target token or one
 step earlier, when it *writes* it; both are tried (Chen et al. 2020 call the first one shifted attention).
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import UsageError
 from regard.metrics.alignment import alignment_error_rate
-from regard.nn.taps import Trace
-from regard.tasks.translate import Translator
-from regard.text.tokenizer import Tokenizer
+from regard.nn.hooks import Trace
+from regard.tasks.translate.predictor import Translator
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.utils.errors import UsageError
 
 Link = tuple[int, int]  # (source word, target word)
 Span = tuple[int, int]  # characters of a text, end excluded
@@ -43,11 +43,11 @@ class AligningHead:
 
     address: str  # which cross-attention
     head: int
-    when: str  # "reading" or "writing" the target piece
+    when: str  # "reading" or "writing" the target token
     error_rate: float = float("nan")  # on the sentences it was chosen by
 
     def __str__(self) -> str:
-        return f"{self.address} head {self.head}, when {self.when} a piece"
+        return f"{self.address} head {self.head}, when {self.when} a token"
 
 
 def word_spans(text: str) -> list[Span]:
@@ -80,7 +80,7 @@ def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> Alignin
     predicted: dict[tuple[str, int, str], list[frozenset[Link]]] = {}
     for pair in pairs:
         trace = translator.trace(pair.source, pair.target)
-        for address in trace.recipes:
+        for address in trace.captured:
             if not address.endswith(".cross"):
                 continue
             for when in ("reading", "writing"):
@@ -101,23 +101,23 @@ def word_weights(
     translator: Translator, trace: Trace, pair: AlignedPair, address: str, when: str
 ) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
     """Attention between words: (heads, target words, source words)."""
-    weights = trace.weights(address).cpu().double()  # (H, T, S): rows are the start symbol and then the target pieces
+    weights = trace.weights(address).cpu().double()  # (H, T, S): rows are the start token and then the target tokens
     rows = weights[:, 1:] if when == "reading" else weights[:, :-1]
-    by_source = _membership(translator.vocabularies.source, pair.source, pair.source_words)  # (words, pieces)
-    by_target = _membership(translator.vocabularies.target, pair.target, pair.target_words)
+    by_source = _membership(translator.tokenizers.source, pair.source, pair.source_words)  # (words, tokens)
+    by_target = _membership(translator.tokenizers.target, pair.target, pair.target_words)
     by_target = by_target / by_target.sum(dim=1, keepdim=True).clamp(min=1)
-    columns = weights[:, :, : by_source.shape[1]]  # without the end symbol
+    columns = weights[:, :, : by_source.shape[1]]  # without the end token
     rows = rows[:, : by_target.shape[1], : columns.shape[2]]
     return (by_target @ rows @ by_source.T).numpy()
 
 
 def _membership(tokenizer: Tokenizer, text: str, words: Sequence[Span]) -> Tensor:
-    """Which pieces belong to which word: (words, pieces) of zeros and ones, by shared characters."""
-    pieces = tokenizer.pieces(text)
-    table = torch.zeros(len(words), len(pieces), dtype=torch.float64)
-    for column, piece in enumerate(pieces):
+    """Which tokens belong to which word: (words, tokens) of zeros and ones, by shared characters."""
+    spans = tokenizer.token_spans(text)
+    table = torch.zeros(len(words), len(spans), dtype=torch.float64)
+    for column, span in enumerate(spans):
         for row, (start, end) in enumerate(words):
-            if piece.start < end and start < piece.end:
+            if span.start < end and start < span.end:
                 table[row, column] = 1.0
     return table
 

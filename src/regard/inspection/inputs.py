@@ -1,36 +1,25 @@
-"""What enters a BERT: for every token the vectors of its piece, its segment and its position, their sum, and that
-normalised, as the first block sees it."""
+"""What enters an encoder: for every token its token, type and position vectors, their sum, and the normalized sum."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from regard.tasks.embed import Embedder, WithEncoder
-from regard.tasks.labelling import as_inputs
-from regard.views.inputs import InputSums, inputs_view
-from regard.views.view import View
+from regard.tasks.encoder.batching import collate
+from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.views.inputs import InputSums
 
 
 @torch.inference_mode()
-def input_sums(model: Embedder | WithEncoder, text: str | tuple[str, str]) -> InputSums:
-    """The vectors of all tokens of a text, or of two that stand side by side."""
-    embedder = model if isinstance(model, Embedder) else model.embedder
-    tables, row = embedder.bert.embedding, embedder.row(text)
-    ids, _, segments = as_inputs([row], embedder.tokenizer.pad_id, tables.weight.device)
-    of_text = torch.zeros_like(ids) if segments is None else segments
-    tokens, belongs = F.embedding(ids[0], tables.weight), tables.segments(of_text[0])
-    places = F.embedding(torch.arange(ids.shape[1], device=ids.device), tables.positions.weight)
-    total = tokens + belongs + places
-    normalised = tables.norm(total)
-    arrays = (part.float().cpu().numpy() for part in (tokens, belongs, places, total, normalised))
-    return InputSums(embedder.tokenizer.tokens(row.ids), row.ids, of_text[0].tolist(), *arrays)
-
-
-def input_view(model: Embedder | WithEncoder, text: str | tuple[str, str]) -> View:
-    """A view of what enters a BERT."""
-    return inputs_view(input_sums(model, text), title=title_of(text))
-
-
-def title_of(text: str | tuple[str, str]) -> str:
-    return text if isinstance(text, str) else " / ".join(text)
+def input_sums(predictor: EncoderPredictor[Any], text: str | tuple[str, str]) -> InputSums:
+    """The vectors of all tokens of a text, or of two texts side by side."""
+    tables, example = predictor.bert.embedding, predictor.encode_input(text)
+    ids, _, type_ids = collate([example], predictor.tokenizer.pad_id, tables.weight.device)
+    types = torch.zeros_like(ids) if type_ids is None else type_ids
+    tokens, kinds = F.embedding(ids[0], tables.weight), tables.token_types(types[0])
+    positions = F.embedding(torch.arange(ids.shape[1], device=ids.device), tables.positions.weight)
+    total = tokens + kinds + positions
+    arrays = (part.float().cpu().numpy() for part in (tokens, kinds, positions, total, tables.norm(total)))
+    return InputSums(predictor.tokenizer.tokens(example.ids), example.ids, types[0].tolist(), *arrays)

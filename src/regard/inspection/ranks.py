@@ -16,17 +16,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError, unknown
 from regard.inspection.steps import attentions_of, projections_of
 from regard.nn.lora import merge
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.packed import Packed
-from regard.tasks.generate import Writer
-from regard.tasks.translate import Translation, Translator
+from regard.nn.quantized import QuantizedWeight
+from regard.tasks.generate.predictor import LanguageModel
+from regard.tasks.translate.predictor import Translation, Translator
+from regard.utils.errors import UsageError, unknown
 from regard.views.ranks import Ranks
 
 
@@ -69,7 +70,7 @@ class ValueFactors:
 def value_factors(attention: MultiHeadAttention) -> ValueFactors:
     """The factors of each head's value matrix. Heads that share keys and values share their way down."""
     down = torch.from_numpy(projections_of(attention)[2]).double()
-    up = attention.output.weight.detach().cpu().double().T.reshape(attention.heads, attention.head_width, -1)
+    up = attention.out_proj.weight.detach().cpu().double().T.reshape(attention.num_heads, attention.head_dim, -1)
     return ValueFactors(down, up)
 
 
@@ -86,7 +87,7 @@ def factors_of(model: nn.Module) -> dict[str, ValueFactors]:
 
 def _plain(model: nn.Module) -> nn.Module:
     """A copy of a model, without adapters beside its matrices."""
-    if any(isinstance(value, Packed) for module in model.modules() for value in vars(module).values()):
+    if any(isinstance(value, QuantizedWeight) for module in model.modules() for value in vars(module).values()):
         raise UsageError("ranks are those of the whole weights: load the model without `precision`.")
     copied = copy.deepcopy(model)
     merge(copied)
@@ -113,19 +114,19 @@ def truncate_values(model: nn.Module, rank: int, *, addresses: Sequence[str] | N
 def _truncate(attention: MultiHeadAttention, rank: int) -> None:
     factors = value_factors(attention)
     up = factors.truncated_up(rank)
-    joint = attention.key_value if attention.cross else attention.query_key_value
-    if joint.bias is not None and attention.output.bias is not None:
+    joint = attention.kv_proj if attention.cross else attention.qkv_proj
+    if joint.bias is not None and attention.out_proj.bias is not None:
         # What every position passes on whatever it is: shares add up to 1, so it is a constant of the output.
-        bias = joint.bias[-attention.key_value_heads * attention.head_width :].double().cpu()
-        by_head = bias.view(-1, 1, attention.head_width).repeat_interleave(
-            attention.heads // attention.key_value_heads, 0
+        bias = joint.bias[-attention.num_kv_heads * attention.head_dim :].double().cpu()
+        by_head = bias.view(-1, 1, attention.head_dim).repeat_interleave(
+            attention.num_heads // attention.num_kv_heads, 0
         )
-        attention.output.bias.add_((by_head @ (factors.up - up)).sum(dim=(0, 1)).to(attention.output.bias))
-    attention.output.weight.copy_(up.flatten(0, 1).T.to(attention.output.weight))
+        attention.out_proj.bias.add_((by_head @ (factors.up - up)).sum(dim=(0, 1)).to(attention.out_proj.bias))
+    attention.out_proj.weight.copy_(up.flatten(0, 1).T.to(attention.out_proj.weight))
 
 
 def rank_curve(
-    model: Writer | Translator,
+    model: LanguageModel[Any] | Translator,
     text: str,
     *,
     target: str | Translation | None = None,
@@ -135,43 +136,43 @@ def rank_curve(
 
     The loss is that of `text`; of a translator, that of a translation of it: `target`, or the whole model's own.
     """
-    width = model.model.config.head_width
-    asked = sorted({*_steps(width), width} if ranks is None else set(ranks))
+    d_model = model.model.config.head_dim
+    asked = sorted({*_steps(d_model), d_model} if ranks is None else set(ranks))
     if isinstance(model, Translator) and target is None:
-        target = model(text)
+        target = model.predict([text])[0]
     losses = {}
     for rank in asked:
-        cut = truncate_values(model.model, rank) if rank < width else model.model
+        cut = truncate_values(model.model, rank) if rank < d_model else model.model
         losses[rank] = _loss(_with(model, cut), text, target)
     return losses
 
 
-def _with(model: Writer | Translator, cut: nn.Module) -> Writer | Translator:
+def _with(model: LanguageModel[Any] | Translator, cut: nn.Module) -> LanguageModel[Any] | Translator:
     """The same object that answers text, with other weights; the one given is left as it is."""
     changed = copy.copy(model)
-    changed.model = cut  # type: ignore[assignment]
+    changed.model = cut
     return changed
 
 
-def _loss(model: Writer | Translator, text: str, target: str | Translation | None) -> float:
+def _loss(model: LanguageModel[Any] | Translator, text: str, target: str | Translation | None) -> float:
     if isinstance(model, Translator):
         assert target is not None
         return model.loss(text, target)
-    return model.score(text).loss
+    return model.loss(text)
 
 
-def _steps(width: int) -> list[int]:
+def _steps(d_model: int) -> list[int]:
     """0, 1, 2, 4 … and what lies halfway, up to the width of a head."""
-    powers = [2**n for n in range(width.bit_length()) if 2**n <= width]
-    return [0, *powers, *(3 * power // 2 for power in powers if power > 2 and 3 * power // 2 < width)]
+    powers = [2**n for n in range(d_model.bit_length()) if 2**n <= d_model]
+    return [0, *powers, *(3 * power // 2 for power in powers if power > 2 and 3 * power // 2 < d_model)]
 
 
-def value_ranks(model: Writer | Translator, text: str, *, target: str | Translation | None = None) -> Ranks:
+def value_ranks(model: LanguageModel[Any] | Translator, text: str, *, target: str | Translation | None = None) -> Ranks:
     """What there is to see: the spectra of all attentions, and the loss by rank of `text`, or of its translation."""
     factors = factors_of(model.model)
     return Ranks(
-        width=model.model.config.width,
-        head_width=model.model.config.head_width,
+        d_model=model.model.config.d_model,
+        head_dim=model.model.config.head_dim,
         spectra={address: found.spectrum().numpy() for address, found in factors.items()},
         ranks={address: found.ranks() for address, found in factors.items()},
         losses=rank_curve(model, text, target=target),

@@ -2,12 +2,12 @@
 
 In the table of an encoder a word has one vector, whatever it means. Each block mixes in what stands around it, and the
 vectors part by sense. How far is measured without learning anything: does the sentence whose vector is nearest, by
-cosine, mean the word in the same sense? Beside that stands what always naming the commonest sense would reach.
+cosine, mean the word in the same sense? Beside that stands what always naming the most frequent sense would reach.
 
-| layer | a word's vector, the mean over its pieces |
+| layer | a word's vector, the mean over its tokens |
 |---|---|
-| static | its rows of the table of pieces, the same in every sentence |
-| 0 | what enters the first block: with position and segment, normalised |
+| static | its rows of the token embedding table, the same in every sentence |
+| 0 | what enters the first block: with position and segment, normalized |
 | i | what leaves block i |
 """
 
@@ -16,18 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.data.senses import find_word
-from regard.data.world.senses import SenseSentence
-from regard.errors import DataError, UsageError, some, unknown
-from regard.nn.taps import observe
-from regard.tasks.embed import Embedder
-from regard.tasks.reading import alike, padded
-from regard.text.tokenizer import Tokenizer
+from regard.data.senses import find_word, read_senses, synthetic_senses
+from regard.data.synthetic.senses import SenseSentence
+from regard.nn.hooks import observe
+from regard.tasks.embed.predictor import Embedder
+from regard.tasks.encoder.batching import EncodedExample, collate
+from regard.tasks.encoder.inference import length_batches
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.utils.errors import DataError, UsageError, shorten_list, unknown
 from regard.views.senses import NEAREST, STATIC, LayerSenses, Senses, WordSenses
 
 Vectors = npt.NDArray[np.float32]
@@ -38,7 +41,7 @@ AT_ONCE = 1024  # sentences that are compared with all others in one product
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """A sentence near another one, and how the word is meant in it."""
 
     text: str
@@ -46,8 +49,28 @@ class Neighbour:
     cosine: float
 
 
-def word_senses(embedder: Embedder, sentences: Sequence[SenseSentence]) -> Senses:
+def senses(model: Any, sentences: Path | str | None = None, *, skip_bad_rows: bool = False) -> Senses:
+    """For each layer of an encoder: how often the nearest sentence uses a word in the same sense.
+
+    `model` is the predictor of an encoder, with any head. `sentences` is a table with the columns word, sense and
+    sentence; without it the built-in sentences with bank, spring and run are used.
+    `regard.views.senses.senses_view` draws the result.
+    """
+    examples = synthetic_senses() if sentences is None else read_senses(sentences, skip_bad_rows=skip_bad_rows).examples
+    return word_senses(model, examples)
+
+
+def embedder_of(model: Any) -> Embedder:
+    """The encoder of a predictor, whatever its head."""
+    embedder = model if isinstance(model, Embedder) else Embedder.adapt(model)
+    if embedder is None:
+        raise UsageError(f"senses needs an encoder, not {model!r}.", argument="model")
+    return embedder
+
+
+def word_senses(model: Any, sentences: Sequence[SenseSentence]) -> Senses:
     """What each layer of an encoder makes of words with several senses; each word is compared with itself only."""
+    embedder = embedder_of(model)
     if not sentences:
         raise UsageError("there are no sentences to compare: give some of a word with at least two senses.")
     vectors = word_vectors(embedder, sentences)
@@ -60,15 +83,16 @@ def word_senses(embedder: Embedder, sentences: Sequence[SenseSentence]) -> Sense
 
 
 def nearest_sentences(
-    embedder: Embedder,
+    model: Any,
     text: str,
     sentences: Sequence[SenseSentence],
     *,
     word: str | None = None,
     layer: str | int | None = None,
     count: int = NEAREST,
-) -> list[Neighbour]:
+) -> list[Neighbor]:
     """The sentences whose word is nearest to the same word in `text`, at a layer or after the last block."""
+    embedder = embedder_of(model)
     known = list(dict.fromkeys(one.word for one in sentences))
     word = _word_in(text, known) if word is None else word.lower()
     start = find_word(word, text)
@@ -80,20 +104,20 @@ def nearest_sentences(
     if count < 1 or not among:
         raise UsageError(f"of {len(among)} other sentences with {word!r} no {count} can be shown.")
     vectors = word_vectors(embedder, [SenseSentence(text, word, start, ""), *among])
-    name = str(embedder.bert.config.layers if layer is None else layer)
+    name = str(embedder.bert.config.num_layers if layer is None else layer)
     if name not in vectors:
         raise unknown("layer", name, vectors)
     units = _units(vectors[name])
     cosines = units[1:] @ units[0]
     order = np.argsort(-cosines, kind="stable")[:count]
-    return [Neighbour(among[n].text, among[n].sense, float(cosines[n])) for n in order]
+    return [Neighbor(among[n].text, among[n].sense, float(cosines[n])) for n in order]
 
 
 def _word_in(text: str, known: Sequence[str]) -> str:
     there = [word for word in known if find_word(word, text) is not None]
     if len(there) != 1:
         found = f"has {', '.join(there)}: say which with --word" if there else "has none of them"
-        raise UsageError(f"a sentence should have one of the words {some(known)}, and {text!r} {found}.")
+        raise UsageError(f"a sentence should have one of the words {shorten_list(known)}, and {text!r} {found}.")
     return there[0]
 
 
@@ -101,17 +125,18 @@ def _word_in(text: str, known: Sequence[str]) -> str:
 
 
 def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict[str, Vectors]:
-    """Layer → the vector of each sentence's word, (sentences, D): the mean over its pieces."""
+    """Layer → the vector of each sentence's word, (sentences, D): the mean over its tokens."""
     bert, tokenizer = embedder.bert, embedder.tokenizer
-    framed = [_framed(tokenizer, one, embedder.max_tokens) for one in sentences]
+    framed = [_framed(tokenizer, one, embedder.max_seq_len) for one in sentences]
     rows, spans = [row for row, _, _ in framed], [(first, last) for _, first, last in framed]
     blocks = {
         str(layer): "embedding" if not layer else f"encoder.{layer - 1}" for layer in range(len(bert.encoder) + 1)
     }
-    found = {name: np.empty((len(rows), bert.config.width), dtype=np.float32) for name in (STATIC, *blocks)}
+    found = {name: np.empty((len(rows), bert.config.d_model), dtype=np.float32) for name in (STATIC, *blocks)}
     table = bert.embedding.weight
-    for batch in alike([len(row) for row in rows]):
-        ids, lengths = padded([rows[number] for number in batch], tokenizer.pad_id, table.device)
+    for batch in length_batches([len(row) for row in rows]):
+        examples = [EncodedExample(rows[number], len(rows[number])) for number in batch]
+        ids, lengths, _ = collate(examples, tokenizer.pad_id, table.device)
         with torch.inference_mode(), observe(bert, *blocks.values()) as seen:
             bert(ids, lengths)
             layers = {STATIC: torch.nn.functional.embedding(ids, table), **{k: seen[a] for k, a in blocks.items()}}
@@ -123,20 +148,20 @@ def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict
 
 
 def _framed(tokenizer: Tokenizer, one: SenseSentence, longest: int) -> tuple[list[int], int, int]:
-    """[CLS] … [SEP], and from where to where the word's pieces stand; of a long text, what is around the word."""
-    pieces = tokenizer.pieces(one.text)
+    """[CLS] … [SEP], and from where to where the word's tokens stand; of a long text, what is around the word."""
+    spans = tokenizer.token_spans(one.text)
     end = one.start + len(one.word)
     inside = [
         place
-        for place, piece in enumerate(pieces)
-        # White space before a piece belongs to it, but is no part of a word.
-        if piece.end - len(piece.text.lstrip()) < end and piece.end > one.start and piece.text.strip()
+        for place, span in enumerate(spans)
+        # White space before a token belongs to it, but is no part of a word.
+        if span.end - len(span.text.lstrip()) < end and span.end > one.start and span.text.strip()
     ]
     if not inside:
         raise DataError(f"the tokens of this model leave nothing of {one.word!r} in {one.text[:60]!r}: remove it.")
     first, last, room = inside[0], inside[-1] + 1, longest - 2
-    begin = min(max(0, (first + last - room) // 2), max(0, len(pieces) - room))
-    ids = [piece.id for piece in pieces[begin : begin + room]]
+    begin = min(max(0, (first + last - room) // 2), max(0, len(spans) - room))
+    ids = [span.id for span in spans[begin : begin + room]]
     return [tokenizer.start_id, *ids, tokenizer.end_id], first - begin + 1, min(last - begin, room) + 1
 
 
@@ -147,8 +172,8 @@ def _compared(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, 
     meant = tuple(one.sense for one in sentences)
     senses = tuple(dict.fromkeys(meant))
     if len(senses) < 2 or min(map(meant.count, senses)) < 2:
-        raise DataError(f"{word!r} needs two senses and two sentences of each; it has {some(senses)}.")
-    # The commonest first, so that of equally near sentences those of the commoner sense count.
+        raise DataError(f"{word!r} needs two senses and two sentences of each; it has {shorten_list(senses)}.")
+    # The most frequent first, so that of equally near sentences those of the commoner sense count.
     order = sorted(senses, key=lambda sense: (-meant.count(sense), sense))
     labels = np.array([order.index(sense) for sense in meant])
     return WordSenses(
@@ -165,7 +190,7 @@ def _compared(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, 
 def _layer(
     name: str, vectors: Vectors, labels: npt.NDArray[np.int64], order: Sequence[str], senses: Sequence[str]
 ) -> LayerSenses:
-    """One layer's vectors compared; label 0 is the commonest sense, and `order` names them all."""
+    """One layer's vectors compared; label 0 is the most frequent sense, and `order` names them all."""
     units = _units(vectors)
     count, shown = len(units), min(NEAREST, len(units) - 1)
     nearest = np.empty((count, shown), dtype=np.int64)

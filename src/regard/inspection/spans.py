@@ -1,7 +1,7 @@
-"""Where a model sees an answer begin and end: the two numbers of every token of a passage, as shares of all.
+"""Where a question-answering model sees an answer start and end: the two probabilities of every token of a passage.
 
-A token that stands in several windows has the highest of its numbers, as the search for the best stretch has it. Where
-the model may be silent, silence takes part in the shares.
+A token in several windows has its highest logits, as in the search for the best span. Where "no answer" is allowed, it
+takes part in the probabilities.
 """
 
 from __future__ import annotations
@@ -10,46 +10,41 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import from_dict, to_dict
-from regard.tasks.answer import Answer, Answerer
-from regard.tasks.settings import SpanConfig
-from regard.views.spans import Candidate, Mark, SpanMarks, spans_view
-from regard.views.view import View
+from regard.tasks.answer.predictor import Answer, QuestionAnswerer
+from regard.views.spans import Candidate, Mark, SpanMarks
 
 
-def answer_view(answerer: Answerer, question: str, passage: str, **settings: Any) -> View:
-    """A view of an answer in its passage; `settings` are those of the answerer's call."""
-    config = from_dict(SpanConfig, {**to_dict(answerer.config), **settings})
-    answer = answerer(question, passage, **settings)
-    (reading,) = answerer.readings([(question, passage)], stride=config.stride)
-    numbers = np.full((len(reading.passage.ids), 2), -np.inf)
-    (outputs,) = answerer.outputs([reading])
-    for window, output in zip(reading.windows, outputs, strict=True):
-        place, held = window.row.first, slice(window.first, window.first + window.tokens)
-        numbers[held] = np.maximum(numbers[held], output[place : place + window.tokens])
-    silence = np.min([output[0] for output in outputs], axis=0) if config.threshold is not None else None
-    shares = _shares(numbers, silence)
-    places = zip(reading.passage.begins.tolist(), reading.passage.ends.tolist(), shares.tolist(), strict=True)
-    found = SpanMarks(
+def span_marks(predictor: QuestionAnswerer, question: str, passage: str) -> SpanMarks:
+    """The start and end probabilities of all tokens of a passage, with the best answers."""
+    config = predictor.config
+    (answer,) = predictor.predict([(question, passage)])
+    (encoded,) = predictor.encode([(question, passage)], stride=config.stride)
+    (outputs,) = predictor.logits([encoded])
+    logits = np.full((len(encoded.passage.ids), 2), -np.inf)
+    for window, output in zip(encoded.windows, outputs, strict=True):
+        place, tokens = window.example.first, slice(window.first, window.first + window.num_tokens)
+        logits[tokens] = np.maximum(logits[tokens], output[place : place + window.num_tokens])
+    null = np.min([output[0] for output in outputs], axis=0) if config.no_answer_threshold is not None else None
+    places = zip(encoded.passage.starts.tolist(), encoded.passage.ends.tolist(), _softmax(logits, null), strict=True)
+    return SpanMarks(
         question=question,
         passage=passage,
         marks=[Mark(start=start, end=end, begins=begins, ends=ends) for start, end, (begins, ends) in places],
         candidates=_candidates(answer),
     )
-    return spans_view(found, note=f"{answerer!r}")
 
 
-def _shares(numbers: np.ndarray[Any, Any], silence: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    """Softmax over the tokens, of the beginnings and of the ends."""
-    rows = numbers if silence is None else np.vstack([numbers, silence])
+def _softmax(logits: np.ndarray[Any, Any], null: np.ndarray[Any, Any] | None) -> list[list[float]]:
+    """Softmax over the tokens, of the start and of the end logits."""
+    rows = logits if null is None else np.vstack([logits, null])
     weights = np.exp(rows - rows.max(axis=0))
-    shares: np.ndarray[Any, Any] = (weights / weights.sum(axis=0))[: len(numbers)]
-    return shares
+    probabilities: list[list[float]] = (weights / weights.sum(axis=0))[: len(logits)].tolist()
+    return probabilities
 
 
 def _candidates(answer: Answer) -> list[Candidate]:
-    """The best stretches; before them silence, where that is the answer."""
-    found = [Candidate(start=one.start, end=one.end, probability=one.probability) for one in answer.best]
+    """The best spans; before them "no answer", where that is the answer."""
+    found = [Candidate(start=span.start, end=span.end, probability=span.score) for span in answer.best]
     if not answer.text:
-        return [Candidate(start=0, end=0, probability=answer.probability), *found]
+        return [Candidate(start=0, end=0, probability=answer.score), *found]
     return found

@@ -14,22 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError, unknown
 from regard.nn.blocks import Residual
+from regard.nn.hooks import Trace, addresses_of, observe
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.taps import Trace, addresses_of, observe, streams
-from regard.tasks.translate import Translation, Translator
+from regard.utils.errors import UsageError, unknown
 from regard.views.steps import AttentionSteps
-
-
-def translation_steps(
-    translator: Translator, text: str, *, target: str | Translation | None = None, address: str | None = None
-) -> AttentionSteps:
-    """The steps of one attention while `text` is translated: by default the encoder's first."""
-    chosen = chosen_attention(translator.model, address)
-    if streams(chosen)[0] == "encoder" and target is None:
-        target = ""  # the encoder works before a translation begins: there is no need to search for one
-    return attention_steps(translator.model, lambda: translator.trace(text, target), address=chosen)
 
 
 def attention_steps(
@@ -39,7 +28,7 @@ def attention_steps(
 
     `run` calls the model inside `capture` and returns the trace; of several passes the last one is shown.
     """
-    address = chosen_attention(model, address)
+    address = choose_attention(model, address)
     path, attention = attentions_of(model)[address]
     parts = ["input", "values", "heads", *(["memory"] if attention.cross else [])]
     places = {part: ".".join(filter(None, (address, part))) for part in parts}
@@ -49,7 +38,7 @@ def attention_steps(
     recipe = trace[address]
     heads = seen[places["heads"]]  # (B, H, T, Dh)
     with torch.no_grad():
-        output = attention.output(heads.transpose(1, 2).flatten(2))
+        output = attention.out_proj(heads.transpose(1, 2).flatten(2))
 
     def of_text(values: Tensor, count: int) -> npt.NDArray[Any]:
         """One text's (…, tokens, width), without its padding, for every head."""
@@ -71,14 +60,14 @@ def attention_steps(
         values=of_text(seen[places["values"]], len(columns)),
         weights=_array(trace.weights(address, batch=batch)[:, : len(rows), : len(columns)]),
         heads=of_text(heads, len(rows)),
-        output_matrix=_array(attention.output.weight.T),
+        output_matrix=_array(attention.out_proj.weight.T),
         output=of_text(output, len(rows)),
         embedded=address.split(".")[-2:] == ["0", "self"],
         remarks=_remarks(attention, _residual(model, path)),
     )
 
 
-def chosen_attention(model: nn.Module, address: str | None) -> str:
+def choose_attention(model: nn.Module, address: str | None) -> str:
     """`address` if there is such an attention; without one the encoder's first, or else the first of all."""
     addresses = list(attentions_of(model))
     if not addresses:
@@ -94,7 +83,7 @@ def attentions_of(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]
     """Address → path and module of every multi-head attention."""
     addresses = addresses_of(model)
     return {
-        addresses[module.attention_tap]: (path, module)
+        addresses[module.attention_hook]: (path, module)
         for path, module in model.named_modules()
         if isinstance(module, MultiHeadAttention)
     }
@@ -102,20 +91,20 @@ def attentions_of(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]
 
 def projections_of(attention: MultiHeadAttention) -> tuple[npt.NDArray[Any], ...]:
     """W^Q, W^K and W^V of each head: (H, D, Dh). Heads that share keys and values have the same matrices."""
-    shared = attention.key_value_heads
+    shared = attention.num_kv_heads
     if attention.cross:
-        stacked = torch.cat([attention.query.weight, attention.key_value.weight])
+        stacked = torch.cat([attention.q_proj.weight, attention.kv_proj.weight])
     else:
-        stacked = attention.query_key_value.weight
-    by_head = stacked.view(1, -1, attention.head_width, stacked.shape[1]).transpose(2, 3)  # (1, all heads, D, Dh)
-    first_key, first_value = attention.heads, attention.heads + shared
+        stacked = attention.qkv_proj.weight
+    by_head = stacked.view(1, -1, attention.head_dim, stacked.shape[1]).transpose(2, 3)  # (1, all heads, D, Dh)
+    first_key, first_value = attention.num_heads, attention.num_heads + shared
     parts = (by_head[:, :first_key], by_head[:, first_key:first_value], by_head[:, first_value:])
     return tuple(_array(_for_each_head(part, attention)[0]) for part in parts)
 
 
 def _for_each_head(values: Tensor, attention: MultiHeadAttention) -> Tensor:
     """(B, H or fewer, …) → (B, H, …): shared keys and values stand once for each head that uses them."""
-    return values.repeat_interleave(attention.heads // values.shape[1], dim=1)
+    return values.repeat_interleave(attention.num_heads // values.shape[1], dim=1)
 
 
 def _residual(model: nn.Module, path: str) -> Residual | None:
@@ -135,11 +124,11 @@ def _remarks(attention: MultiHeadAttention, residual: Residual | None) -> dict[i
         *(["turned by their positions (rotary)"] if attention.rotary is not None else []),
     ]
     said = []
-    if attention.output.bias is not None:
+    if attention.out_proj.bias is not None:
         said.append("A bias is added to each product.")
         remarks[5] = "A bias is added to the product."
-    if attention.key_value_heads != attention.heads:
-        said.append(f"The {attention.heads} heads share {attention.key_value_heads} sets of keys and values.")
+    if attention.num_kv_heads != attention.num_heads:
+        said.append(f"The {attention.num_heads} heads share {attention.num_kv_heads} sets of keys and values.")
     if said:
         remarks[3] = " ".join(said)
     if changed:

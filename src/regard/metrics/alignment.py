@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 
 Links = AbstractSet[tuple[int, int]]
 

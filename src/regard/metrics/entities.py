@@ -1,9 +1,9 @@
-"""F1 of entities, counted as `conlleval` counts them and as seqeval does in its usual mode.
+"""F1 of entities, counted as by `conlleval` and by seqeval in its default mode.
 
-Tags are O, or a letter, a hyphen and a type: B- begins an entity and I- goes on with it; E- ends one and S- is one
-alone, where a scheme has these. An entity counts as found when its first word, its last word and its type are right.
-Tags that break their scheme are no error here: an I- that follows no word of its type begins an entity, which is how
-both programs read IOB1, where B- stands only between two neighbours.
+Tags are O, or a prefix, a hyphen and a type: B- starts an entity and I- continues it; E- ends one and S- is an entity
+of one word, where a scheme has these. An entity is correct if its first word, its last word and its type are. Tags that
+break their scheme are no error here: an I- that follows no word of its type starts an entity, which is how both
+programs read IOB1, where B- is used only between two adjacent entities.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from regard.errors import UsageError
 from regard.metrics.labels import Counts, check_same_length
 from regard.metrics.score import Score
+from regard.utils.errors import UsageError
 
 OUTSIDE = "O"
 PREFIXES = ("B", "I", "E", "S")
@@ -31,15 +31,16 @@ class Entity(NamedTuple):
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """The letter of a tag and its type: ("B", "person"); ("O", "") outside of entities."""
+    """The prefix of a tag and its type: ("B", "person"); ("O", "") outside of entities."""
     prefix, _, type_ = tag.partition("-")
     if tag == OUTSIDE or (prefix in PREFIXES and (type_ or tag == prefix)):
         return prefix, type_
-    raise UsageError(f"{tag!r} is no tag of an entity; those are O, or {', '.join(f'{p}-TYPE' for p in PREFIXES)}.")
+    allowed = ("O", *(f"{prefix}-TYPE" for prefix in PREFIXES))
+    raise UsageError(f"{tag!r} is not an entity tag: {', '.join(allowed)}.", argument="tag", value=tag, allowed=allowed)
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag speaks of entities, or is a part of speech or the like."""
+    """Whether a tag is of a scheme for entities, and not a part of speech or the like."""
     prefix, _, type_ = tag.partition("-")
     return tag == OUTSIDE or (prefix in PREFIXES and bool(type_))
 
@@ -60,7 +61,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def _begins(tags: Sequence[str]) -> Iterator[bool]:
-    """For each word whether an entity begins with it."""
+    """For each word whether an entity starts with it."""
     before = (OUTSIDE, "")
     for tag in tags:
         prefix, type_ = split_tag(tag)
@@ -70,34 +71,38 @@ def _begins(tags: Sequence[str]) -> Iterator[bool]:
 
 
 def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Counts]:
-    """Counts by type, in the order of the alphabet, and under "" those of all types."""
+    """Counts by type, in alphabetical order, and under "" those of all types."""
     check_same_length(predicted, gold)
     given: Counter[str] = Counter()
-    due: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     right: Counter[str] = Counter()
     for number, (one, other) in enumerate(zip(predicted, gold, strict=True), start=1):
         if len(one) != len(other):
-            raise UsageError(f"sentence {number} has {len(other)} words but {len(one)} predicted tags.")
+            raise UsageError(
+                f"sentence {number} has {len(other)} words but {len(one)} predicted tags.",
+                argument="predicted",
+                value=len(one),
+            )
         found, wanted = set(entities(one)), set(entities(other))
         given.update(entity.type for entity in found)
-        due.update(entity.type for entity in wanted)
+        actual.update(entity.type for entity in wanted)
         right.update(entity.type for entity in found & wanted)
-    types = sorted(given.keys() | due.keys())
-    counts = {type_: Counts(right[type_], given[type_], due[type_]) for type_ in types}
-    return {ALL: Counts(right.total(), given.total(), due.total()), **counts}
+    types = sorted(given.keys() | actual.keys())
+    counts = {type_: Counts(right[type_], given[type_], actual[type_]) for type_ in types}
+    return {ALL: Counts(right.total(), given.total(), actual.total()), **counts}
 
 
 def entity_f1(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Score:
-    """F1 over all entities of all sentences, in hundredths."""
+    """F1 over all entities of all sentences, in percent."""
     counts = entity_counts(predicted, gold)[ALL]
-    detail = f"precision:{100 * counts.precision:.2f}|recall:{100 * counts.recall:.2f}|entities:{counts.due}"
+    detail = f"precision:{100 * counts.precision:.2f}|recall:{100 * counts.recall:.2f}|entities:{counts.actual}"
     return Score("entity F1", 100 * counts.f1, f"conlleval|{detail}|n:{len(gold)}")
 
 
 def broken_tags(tags: Sequence[str]) -> list[int]:
-    """The places where an entity goes on that did not begin: I- or E- after O, after another type or after an end.
+    """The places where I- or E- continues no entity: after O, after another type or after an end.
 
-    In IOB1 that is how entities begin; in IOB2 and IOBES it is a mistake.
+    In IOB1 that is how entities start; in IOB2 and IOBES it is a mistake.
     """
     broken = []
     before = (OUTSIDE, "")
@@ -110,7 +115,7 @@ def broken_tags(tags: Sequence[str]) -> list[int]:
 
 
 def looks_like_iob1(sentences: Sequence[Sequence[str]]) -> bool:
-    """Whether B- never stands but between two entities of one type, and I- begins entities: IOB1."""
+    """Whether B- is used only between two entities of one type, and I- starts entities: IOB1."""
     begun_by_i = False
     for tags in sentences:
         pairs = itertools.pairwise([(OUTSIDE, ""), *map(split_tag, tags)])
@@ -122,8 +127,8 @@ def looks_like_iob1(sentences: Sequence[Sequence[str]]) -> bool:
     return begun_by_i
 
 
-def commonest_tags(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """The baseline of tagging: for each word of (words, tags) its commonest tag, and under "" the commonest of all."""
+def majority_tags(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
+    """The baseline of tagging: the most frequent tag of each word of (words, tags), and under "" that of all words."""
     by_word: dict[str, Counter[str]] = {}
     overall: Counter[str] = Counter()
     for words, tags in sentences:

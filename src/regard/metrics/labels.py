@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from regard.errors import UsageError, unknown
 from regard.metrics.score import Confusion, Score
+from regard.utils.errors import UsageError, unknown
 
 Labels = str | Collection[str]  # of one text
 Average = Literal["binary", "macro", "micro"]
@@ -21,11 +21,11 @@ Average = Literal["binary", "macro", "micro"]
 
 @dataclass(frozen=True)
 class Counts:
-    """How often a label was given rightly, given in all, and due. Precision, recall and F1 follow."""
+    """How often a label was predicted correctly, predicted in all, and actual. Precision, recall and F1 follow."""
 
     right: int
     given: int
-    due: int
+    actual: int
 
     @property
     def precision(self) -> float:
@@ -33,15 +33,15 @@ class Counts:
 
     @property
     def recall(self) -> float:
-        return self.right / self.due if self.due else 0.0
+        return self.right / self.actual if self.actual else 0.0
 
     @property
     def f1(self) -> float:
-        """Their harmonic mean; 0 where a label is neither given nor due."""
-        return 2 * self.right / (self.given + self.due) if self.given + self.due else 0.0
+        """Their harmonic mean; 0 where a label is neither predicted nor actual."""
+        return 2 * self.right / (self.given + self.actual) if self.given + self.actual else 0.0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(self.right + other.right, self.given + other.given, self.due + other.due)
+        return Counts(self.right + other.right, self.given + other.given, self.actual + other.actual)
 
 
 def accuracy(predicted: Sequence[Labels], gold: Sequence[Labels]) -> Score:
@@ -83,9 +83,9 @@ def matthews(predicted: Sequence[str], gold: Sequence[str]) -> Score:
     check_same_length(predicted, gold)
     total = len(gold)
     right = sum(one == other for one, other in zip(predicted, gold, strict=True))
-    given, due = Counter(predicted), Counter(gold)
-    covariance = right * total - sum(given[label] * due[label] for label in given)
-    spread = [total**2 - sum(count**2 for count in counts.values()) for counts in (given, due)]
+    given, actual = Counter(predicted), Counter(gold)
+    covariance = right * total - sum(given[label] * actual[label] for label in given)
+    spread = [total**2 - sum(count**2 for count in counts.values()) for counts in (given, actual)]
     value = covariance / math.sqrt(spread[0] * spread[1]) if all(spread) else 0.0
     return Score("Matthews", 100 * value, f"n:{total}")
 
@@ -93,13 +93,13 @@ def matthews(predicted: Sequence[str], gold: Sequence[str]) -> Score:
 def label_counts(predicted: Sequence[Labels], gold: Sequence[Labels]) -> dict[str, Counts]:
     """For every label that occurs, in the order of the alphabet."""
     given: Counter[str] = Counter()
-    due: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     right: Counter[str] = Counter()
     for one, other in zip(*as_sets(predicted, gold), strict=True):
         given.update(one)
-        due.update(other)
+        actual.update(other)
         right.update(one & other)
-    return {label: Counts(right[label], given[label], due[label]) for label in sorted(given.keys() | due.keys())}
+    return {label: Counts(right[label], given[label], actual[label]) for label in sorted(given.keys() | actual.keys())}
 
 
 def label_names(labels: Iterable[str]) -> tuple[str, ...]:
@@ -112,11 +112,11 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def confusion(predicted: Sequence[str], gold: Sequence[str]) -> Confusion:
-    """The table of single labels: which was due, which was given."""
+    """The table of single labels: actual against predicted."""
     check_same_length(predicted, gold)
     labels = label_names([*predicted, *gold])
     pairs = Counter(zip(gold, predicted, strict=True))
-    return Confusion(labels, tuple(tuple(pairs[due, given] for given in labels) for due in labels))
+    return Confusion(labels, tuple(tuple(pairs[actual, given] for given in labels) for actual in labels))
 
 
 def as_sets(predicted: Sequence[Labels], gold: Sequence[Labels]) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
@@ -131,15 +131,19 @@ def check_same_length(predicted: Sequence[object], gold: Sequence[object]) -> No
     """Two lists of answers belong together, one for one, and are not empty."""
     for name, answers in (("predicted", predicted), ("gold", gold)):
         if isinstance(answers, str):
-            raise UsageError(f"{name} must be a list of answers, got one str; put it into a list.")
+            raise UsageError(f"{name} must be a list of answers, not one str: put it into a list.", argument=name)
     if len(predicted) != len(gold):
-        raise UsageError(f"{len(predicted)} predicted and {len(gold)} gold answers: each needs exactly one partner.")
-    if len(gold) == 0:  # an array cannot be asked whether it is true
-        raise UsageError("there are no answers to score; give at least one with its gold answer.")
+        raise UsageError(
+            f"{len(predicted)} predicted and {len(gold)} gold answers: give as many of both.",
+            argument="predicted",
+            value=len(predicted),
+        )
+    if len(gold) == 0:  # arrays have no truth value
+        raise UsageError("there are no answers to score: give at least one with its gold answer.", argument="gold")
 
 
 def majority(gold: Iterable[Labels]) -> Labels:
-    """What a baseline says that always says the same: the commonest label or set of labels, ties by the alphabet."""
+    """The majority baseline: the most frequent label or set of labels, ties by the alphabet."""
     counts = Counter(labels if isinstance(labels, str) else tuple(sorted(labels)) for labels in gold)
     if not counts:
         raise UsageError("there is no majority among no labels; give at least one.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from regard.metrics.numbers import Numbers, pearson, spearman
+from regard.metrics.correlation import Numbers, pearson, spearman
 from regard.metrics.score import Score
 
 WORD = re.compile(r"\w+")

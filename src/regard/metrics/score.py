@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 PERFECT = 100.0  # of scores in hundredths, as all are that have baselines
 
@@ -27,10 +28,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often texts of one class were taken for another: rows are due, columns are given."""
+    """How often texts of one class were taken for another: rows are actual, columns are predicted."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"labels": list(self.labels), "counts": [list(row) for row in self.counts]}
 
     def __str__(self) -> str:
         width = max(len(cell) for cell in (*self.labels, *(f"{n:,}" for row in self.counts for n in row)))

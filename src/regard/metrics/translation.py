@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.errors import UsageError, unknown
 from regard.metrics.score import Score
+from regard.utils.errors import UsageError, unknown
 
 # Those of sacreBLEU's tokenizers that need neither a download nor another package.
 BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")

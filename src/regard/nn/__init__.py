@@ -1,1 +1,1 @@
-"""Bricks that know no model: attention, masks, positions, feed-forward, norms, caches, taps."""
+"""Layers shared by all models: attention, masks, positions, feed-forward, norms, KV caches, hooks."""

@@ -1,7 +1,7 @@
 """The block of every Transformer: attention and feed-forward, each with a residual path and a norm around it.
 
 One block serves encoders (self-attention), decoders of an encoder-decoder (self- and cross-attention) and
-decoder-only models (self-attention with a causal keep): they differ in what they are given, not in what they are.
+decoder-only models (self-attention with a causal mask).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from regard.nn.attention import EVERYTHING
+from regard.nn.attention import NO_MASK
 from regard.nn.cache import KVCache
 from regard.nn.dropout import Dropout
 from regard.nn.feed_forward import FeedForward
-from regard.nn.masks import Keep
+from regard.nn.hooks import HookPoint
+from regard.nn.masks import AttentionMask
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.taps import Tap
 
 
 class Residual(nn.Module):
@@ -37,7 +37,7 @@ class Residual(nn.Module):
 
 
 class BlockCache:
-    """What one block remembers while decoding."""
+    """The key-value caches of one block."""
 
     def __init__(self) -> None:
         self.self_attention = KVCache()
@@ -62,43 +62,40 @@ class Block(nn.Module):
         self.cross_residual = make_residual() if cross_attention is not None else None
         self.feed_forward = feed_forward
         self.feed_forward_residual = make_residual()
-        self.feed_forward_tap = Tap()
-        self.tap = Tap()
+        self.feed_forward_hook = HookPoint()
+        self.hook = HookPoint()
 
     def forward(
         self,
         x: Tensor,
-        keep: Keep = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         *,
         memory: Tensor | None = None,
-        memory_keep: Keep = EVERYTHING,
+        memory_mask: AttentionMask = NO_MASK,
         cache: BlockCache | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
-        """x (B, T, D) → (B, T, D). The first `padding[b]` positions of row b do not count."""
+        """x (B, T, D) → (B, T, D). The first `padding[b]` positions of row b are padding."""
         self_cache = cache.self_attention if cache is not None else None
-        x = self.self_residual(x, lambda h: self.self_attention(h, keep, cache=self_cache, padding=padding))
+        x = self.self_residual(x, lambda h: self.self_attention(h, mask, cache=self_cache, padding=padding))
         if self.cross_attention is not None and self.cross_residual is not None:
             attention, cross_cache = (
                 self.cross_attention,
                 cache.cross_attention if cache is not None else None,
             )
-            x = self.cross_residual(x, lambda h: attention(h, memory_keep, memory=memory, cache=cross_cache))
-        x = self.feed_forward_residual(x, lambda h: self.feed_forward_tap(self.feed_forward(h)))
-        out: Tensor = self.tap(x)
+            x = self.cross_residual(x, lambda h: attention(h, memory_mask, memory=memory, cache=cross_cache))
+        x = self.feed_forward_residual(x, lambda h: self.feed_forward_hook(self.feed_forward(h)))
+        out: Tensor = self.hook(x)
         return out
 
-    def at(self, places: Tensor, x: Tensor, keep: Keep = EVERYTHING) -> Tensor:
-        """x (B, T, D) → what leaves the block at some of the B·T places, (P, D); in encoders that nobody looks into."""
-        here = self.self_residual(x, lambda x: self.self_attention(x, keep)).flatten(0, 1)[places]
+    def forward_at(self, places: Tensor, x: Tensor, mask: AttentionMask = NO_MASK) -> Tensor:
+        """x (B, T, D) → the output at `places` of the B·T positions, (P, D). For encoders; skips hooks."""
+        here = self.self_residual(x, lambda x: self.self_attention(x, mask)).flatten(0, 1)[places]  # (P, D)
         out: Tensor = self.feed_forward_residual(here, self.feed_forward)
         return out
 
-    def at_first(self, x: Tensor, keep: Keep = EVERYTHING) -> Tensor:
-        """x (B, T, D) → what leaves the block at the first position alone, (B, 1, D); for post-norm encoders.
-
-        The other positions are looked at, but nobody asks what becomes of them.
-        """
-        here = self.self_residual(x[:, :1], lambda _: self.self_attention(x, keep, first=1))
+    def forward_first(self, x: Tensor, mask: AttentionMask = NO_MASK) -> Tensor:
+        """x (B, T, D) → the output at the first position, (B, 1, D). For post-norm encoders; skips hooks."""
+        here = self.self_residual(x[:, :1], lambda _: self.self_attention(x, mask, first=1))  # (B, 1, D)
         out: Tensor = self.feed_forward_residual(here, self.feed_forward)
         return out

@@ -1,17 +1,17 @@
-"""Keys and values that were computed before, so that the next token need not compute them again."""
+"""The key-value cache: keys and values of earlier tokens, so that the next token need not compute them again."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 
 
 class KVCache:
-    """The keys and values of one attention: (B, H, length, Dh), with room to grow.
+    """The keys and values of one attention: (B, H, length, Dh), with spare capacity.
 
-    `reorder` picks rows of the batch, as a beam search does when it goes on from its best hypotheses.
+    `reorder` picks rows of the batch, as beam search does to continue its best hypotheses.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class KVCache:
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add the newest keys and values; returns all of them."""
         end = self.length + k.shape[2]
-        self._keys, self._values = self._room(self._keys, k, end), self._room(self._values, v, end)
+        self._keys, self._values = self._grown(self._keys, k, end), self._grown(self._values, v, end)
         self._keys[:, :, self.length : end] = k
         self._values[:, :, self.length : end] = v
         self.length = end
@@ -34,17 +34,17 @@ class KVCache:
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
     def truncate(self, length: int) -> None:
-        """Forget all but the first `length` positions."""
+        """Keep only the first `length` positions."""
         self.length = min(self.length, length)
 
     def forget(self, count: int) -> None:
-        """Forget the first `count` positions."""
+        """Drop the first `count` positions."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[:, :, count:], self._values[:, :, count:]
             self.length -= count
 
     def refill(self, rows: Tensor, other: KVCache) -> None:
-        """Let these rows end with what `other` holds instead; what lies before it no longer counts."""
+        """Overwrite the end of these rows with the content of `other`; their earlier positions become padding."""
         if other.length and self._keys is not None and self._values is not None:
             keys, values = other.read()
             self._keys[rows, :, self.length - other.length : self.length] = keys
@@ -54,12 +54,12 @@ class KVCache:
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys.index_select(0, rows), self._values.index_select(0, rows)
 
-    def _room(self, old: Tensor | None, new: Tensor, end: int) -> Tensor:
-        """`old` with room for `end` positions; grows by doubling, so that copying stays cheap."""
+    def _grown(self, old: Tensor | None, new: Tensor, end: int) -> Tensor:
+        """`old` with capacity for `end` positions. The capacity doubles, so that copying stays cheap."""
         if old is not None and old.shape[2] >= end:
             return old
-        batch, heads, _, width = new.shape
-        bigger = torch.empty(batch, heads, max(end, 2 * self.length), width, dtype=new.dtype, device=new.device)
+        batch, heads, _, dim = new.shape
+        bigger = torch.empty(batch, heads, max(end, 2 * self.length), dim, dtype=new.dtype, device=new.device)
         if old is not None:
             bigger[:, :, : self.length] = old[:, :, : self.length]
         return bigger

@@ -1,8 +1,8 @@
-"""Dropout that does not wait for its random numbers.
+"""Dropout with one random byte per element.
 
-On a CPU torch draws one 32-bit number for each element, and that takes longer than the matrix products of a
-small model. One random byte decides as well: the share that is dropped is rounded to a 256th, and what stays is
-scaled by exactly the share that stays, so the expectation is unchanged.
+On a CPU torch draws one 32-bit number for each element, which takes longer than the matrix products of a small model.
+One random byte is enough: p is rounded to a 256th, and the remaining elements are scaled by exactly the fraction that
+remains, so the expectation is unchanged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _source: ContextVar[torch.Generator | None] = ContextVar("regard_dropout_source"
 
 
 @contextmanager
-def drawing_from(generator: torch.Generator) -> Iterator[None]:
-    """Inside the block, dropout on a CPU draws from `generator`: threads that compute side by side need their own."""
+def use_generator(generator: torch.Generator) -> Iterator[None]:
+    """Inside the block, dropout on a CPU draws from `generator`; parallel threads need one each."""
     token = _source.set(generator)
     try:
         yield
@@ -30,7 +30,7 @@ def drawing_from(generator: torch.Generator) -> Iterator[None]:
 
 
 def generator() -> torch.Generator | None:
-    """What random numbers of a training step are drawn from; None for torch's own."""
+    """The generator that a training step draws from; None for torch's own."""
     return _source.get()
 
 
@@ -49,28 +49,28 @@ class _ByteDropout(torch.autograd.Function):
         return grad * factor, None
 
 
-def dropout(x: Tensor, share: float) -> Tensor:
-    """Set about `share` of the elements to zero and scale the rest up."""
-    if share <= 0:
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Set about `p` of the elements to zero and scale the rest up."""
+    if p <= 0:
         return x
     if x.device.type != "cpu":
-        return F.dropout(x, share)
-    threshold = min(round(share * 256), 255)  # something must stay, or there is nothing to scale up
+        return F.dropout(x, p)
+    threshold = min(round(p * 256), 255)  # at least one value of 256 must remain
     return _ByteDropout.apply(x, threshold)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Dropout(nn.Module):
-    def __init__(self, share: float) -> None:
+    def __init__(self, p: float) -> None:
         super().__init__()
-        self.share = share
-        self.strength = 1.0  # of the full share; `set_strength` moves it
+        self.p = p
+        self.dropout_scale = 1.0  # factor on p, set by `set_dropout_scale`
 
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.share * self.strength) if self.training else x
+        return dropout(x, self.p * self.dropout_scale) if self.training else x
 
 
-def set_strength(model: nn.Module, strength: float) -> None:
-    """Let all dropout of a model act at this part of its share."""
+def set_dropout_scale(model: nn.Module, scale: float) -> None:
+    """Multiply the p of every dropout in a model by this factor."""
     for module in model.modules():
-        if hasattr(module, "strength"):
-            module.strength = strength  # type: ignore[assignment]
+        if hasattr(module, "dropout_scale"):
+            module.dropout_scale = scale  # type: ignore[assignment]

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.errors import unknown
 from regard.nn.dropout import Dropout
+from regard.nn.init import Linear
+from regard.utils.errors import unknown
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -20,18 +21,18 @@ def squared_relu(x: Tensor) -> Tensor:
 
 
 class _SquaredReLU(torch.autograd.Function):
-    """max(0, x)², of which only max(0, x) is kept for the gradient."""
+    """max(0, x)², which stores only max(0, x) for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        kept = F.relu(x)
-        ctx.save_for_backward(kept)
-        return kept * kept
+        positive = F.relu(x)
+        ctx.save_for_backward(positive)
+        return positive * positive
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        kept: Tensor = ctx.saved_tensors[0]
-        return (grad * kept).mul_(2)
+        positive: Tensor = ctx.saved_tensors[0]
+        return (grad * positive).mul_(2)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -45,26 +46,26 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Widen, bend, narrow. `swiglu` widens twice and lets one half gate the other."""
+    """Two linear layers with an activation between them. `swiglu` doubles the first; one half gates the other."""
 
     def __init__(
-        self, width: int, *, hidden: int, activation: str = "relu", bias: bool = True, dropout: float = 0.0
+        self, d_model: int, *, d_ff: int, activation: str = "relu", bias: bool = True, dropout: float = 0.0
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             raise unknown("activation", activation, ACTIVATIONS)
         self.activation = activation
-        self.widen = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)  # W₁, b₁
-        self.narrow = nn.Linear(hidden, width, bias=bias)  # W₂, b₂
+        self.up_proj = Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff, bias=bias)  # W₁, b₁
+        self.down_proj = Linear(d_ff, d_model, bias=bias)  # W₂, b₂
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = self.widen(x)
-        bend = ACTIVATIONS[self.activation]
+        inner = self.up_proj(x)  # (…, d_ff), or (…, 2 · d_ff) for swiglu
+        activation = ACTIVATIONS[self.activation]
         if self.activation == "swiglu":
             gate, value = inner.chunk(2, dim=-1)
-            inner = bend(gate) * value
+            inner = activation(gate) * value
         else:
-            inner = bend(inner)
-        out: Tensor = self.narrow(self.dropout(inner))
+            inner = activation(inner)
+        out: Tensor = self.down_proj(self.dropout(inner))
         return out

@@ -1,20 +1,19 @@
-"""LoRA: learning a small change beside weights that stay as they are (Hu et al. 2021).
+"""LoRA: trainable low-rank updates of frozen weights (Hu et al. 2021).
 
 | here | paper | shape |
 |---|---|---|
 | weight | W₀ | (outputs, inputs), frozen |
-| lora_a | A | (rank, inputs), random at first |
-| lora_b | B | (outputs, rank), zero at first |
+| lora_a | A | (rank, inputs), initialized randomly |
+| lora_b | B | (outputs, rank), initialized to zero |
 | scale | α / r | – |
 
-An adapted layer computes W₀x + b + α/r · B(Ax). B begins at zero, so that an adapted model begins as exactly the model
-that it was made of. `merge` writes W₀ + α/r · BA in the place of W₀ and leaves a plain model, which costs nothing more
-to run and knows nothing of adapters.
+An adapted layer computes W₀x + b + α/r · B(Ax). B starts at zero, so an adapted model starts out identical to its base
+model. `merge` replaces W₀ by W₀ + α/r · BA and returns to a plain model, without overhead at inference.
 
-Where one stored matrix is several maps side by side, as the joint projection of queries, keys and values is, one
-adapter covers all of them: they share A, and each has its own rows of B.
+A matrix that joins several projections, such as qkv_proj, gets one adapter: the projections share A, and each has its
+own rows of B.
 
-Nothing here knows a model: adapters are put on the linear layers that a model has, found by where they stand.
+This module does not depend on a model: it adapts the linear layers of any model, chosen by their parent module.
 """
 
 from __future__ import annotations
@@ -25,16 +24,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.errors import UsageError
-from regard.nn.lora_settings import LoRAConfig
+from regard.nn.init import Linear, empty_weights
+from regard.nn.lora_config import LoRAConfig
 from regard.nn.multihead import MultiHeadAttention
+from regard.utils.errors import UsageError
 
 
-class LoRALinear(nn.Linear):
-    """A linear layer with an adapter. Weight and bias keep their names, and are those of the layer it replaces."""
+class LoRALinear(Linear):
+    """A linear layer with an adapter. It takes over the weight and bias of the layer it replaces."""
 
     def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
-        super().__init__(base.in_features, base.out_features, bias=base.bias is not None, device="meta")
+        with empty_weights():
+            super().__init__(base.in_features, base.out_features, bias=base.bias is not None)
         self.weight, self.bias = base.weight, base.bias
         self.scale = alpha / rank
         self.lora_a = nn.Parameter(self.weight.new_empty(rank, base.in_features))
@@ -45,8 +46,9 @@ class LoRALinear(nn.Linear):
         return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_a), self.lora_b)
 
     def merged(self) -> nn.Linear:
-        """The plain layer that computes the same; added up in float64, so that only the result is rounded."""
-        plain = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
+        """The equivalent plain layer. The sum is computed in float64 and rounded once."""
+        with empty_weights():
+            plain = Linear(self.in_features, self.out_features, bias=self.bias is not None)
         change = self.scale * (self.lora_b.detach().double() @ self.lora_a.detach().double())
         plain.weight = nn.Parameter((self.weight.detach().double() + change).to(self.weight.dtype))
         plain.bias = self.bias
@@ -54,15 +56,16 @@ class LoRALinear(nn.Linear):
 
 
 def add_adapters(model: nn.Module, config: LoRAConfig, *, seed: int) -> None:
-    """Put adapters into a model and freeze everything else; the same seed draws the same ones."""
+    """Add adapters to a model and freeze everything else. The same seed gives the same adapters."""
     chosen = [(parent, name, layer) for parent, name, layer in _linears(model) if _is_chosen(parent, config)]
     if any(isinstance(layer, LoRALinear) for _, _, layer in chosen):
-        raise UsageError("this model has adapters already: merge them before it gets new ones.")
+        raise UsageError("this model has adapters already. Merge them before you add new ones.")
     narrowest = min((min(layer.weight.shape) for _, _, layer in chosen), default=0)
     if config.lora_rank > narrowest:
         raise UsageError(
-            f"lora_rank {config.lora_rank} is more than the {narrowest} directions that the narrowest of the chosen "
-            f"matrices has: choose a lower one, usually 4 to 32."
+            f"lora_rank must be at most {narrowest}, the size of the smallest matrix, not {config.lora_rank}.",
+            argument="lora_rank",
+            value=config.lora_rank,
         )
     model.requires_grad_(False)
     with torch.random.fork_rng(devices=[]):
@@ -72,13 +75,13 @@ def add_adapters(model: nn.Module, config: LoRAConfig, *, seed: int) -> None:
 
 
 def adapter_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The adapters alone, by name: all that LoRA has learned."""
+    """Only the tensors of the adapters, by name."""
     layers = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, LoRALinear)]
     return {f"{name}.{part}": getattr(layer, part).detach() for name, layer in layers for part in ("lora_a", "lora_b")}
 
 
 def merge(model: nn.Module) -> None:
-    """Replace every adapted layer by the plain one that computes the same. All parameters can learn again."""
+    """Merge every adapter into its layer. All parameters become trainable again."""
     for parent, name, layer in list(_linears(model)):
         if isinstance(layer, LoRALinear):
             setattr(parent, name, layer.merged())
@@ -93,4 +96,4 @@ def _linears(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
 
 
 def _is_chosen(parent: nn.Module, config: LoRAConfig) -> bool:
-    return config.lora_on == "all" or isinstance(parent, MultiHeadAttention)
+    return config.lora_targets == "all" or isinstance(parent, MultiHeadAttention)

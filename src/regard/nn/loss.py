@@ -1,7 +1,7 @@
-"""Cross-entropy over a large vocabulary, without keeping the logits.
+"""Fused linear cross-entropy over a large vocabulary: the full logits are never stored.
 
-The logits of a batch are its largest tensor by far: tokens × vocabulary. They are computed here a slice at a time,
-together with their gradient, so that they stay in the processor's cache and are never read again.
+The logits are by far the largest tensor of a batch: tokens × vocabulary. This module computes them one slice at a time,
+together with their gradients, so that a slice stays in the CPU cache.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SLICE = 512  # rows of hidden states at a time: at 8,000 words a slice of logits is 16 MB
+SLICE = 512  # rows of hidden states per slice: with 8,000 tokens in the vocabulary, 16 MB of logits
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     """mean over rows of (1 - s) · -log p(target) + s · mean over the vocabulary of -log p.
 
-    With e = exp(logits - their maximum) and z its row sums, softmax is e / z. The division, the targets and the
-    smoothing enter the gradients through vectors as long as a row or a column, so that e is written once and read by
-    the two products alone. The mean logit of a row is its product with the mean row of the weights.
+    With e = exp(logits - maximum) and z its row sums, the softmax is e / z. Division, targets and smoothing are applied
+    to vectors and to the gradients, so that e is written once and read only by the two matrix products. The mean logit
+    of a row is the product of its hidden state with the mean row of the weights.
     """
 
     @staticmethod
@@ -29,25 +29,25 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         rows, vocabulary = len(hidden), len(weight)
         needs_grad = any(ctx.needs_input_grad[:3])
-        miss = hidden.new_zeros(())  # sum of -log p(target)
-        spread = hidden.new_zeros(())  # sum of the mean of -log p over the vocabulary
+        nll = hidden.new_zeros(())  # sum of -log p(target)
+        uniform_nll = hidden.new_zeros(())  # sum of the mean of -log p over the vocabulary
         mean_weight = weight.mean(dim=0)
         mean_bias = bias.mean() if bias is not None else None
         grad_hidden = torch.empty_like(hidden) if needs_grad else None
-        # A frozen matrix, as beside adapters, is spared the larger of the two products.
+        # A frozen matrix, as with LoRA, skips the larger of the two products.
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = torch.zeros_like(bias) if needs_grad and bias is not None else None
         for start in range(0, rows, SLICE):
             part, target = hidden[start : start + SLICE], targets[start : start + SLICE]
-            logits = F.linear(part, weight, bias)
-            of_target = logits.gather(-1, target[:, None]).squeeze(-1)
+            logits = F.linear(part, weight, bias)  # (slice, V)
+            target_logit = logits.gather(-1, target[:, None]).squeeze(-1)  # (slice,)
             top = logits.amax(dim=-1, keepdim=True)
             e = logits.sub_(top).exp_()
             z = e.sum(dim=-1, keepdim=True)
             log_sum = (top + z.log()).squeeze(-1)
-            miss += (log_sum - of_target).sum()
+            nll += (log_sum - target_logit).sum()
             mean_logit = part @ mean_weight
-            spread += (log_sum - (mean_logit if mean_bias is None else mean_logit + mean_bias)).sum()
+            uniform_nll += (log_sum - (mean_logit if mean_bias is None else mean_logit + mean_bias)).sum()
             if grad_hidden is None:
                 continue
             grad = torch.mm(e, weight, out=grad_hidden[start : start + SLICE])
@@ -66,7 +66,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             grad_bias -= smoothing * rows / vocabulary
         ctx.rows = rows
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
-        loss, plain = ((1 - smoothing) * miss + smoothing * spread) / rows, miss / rows
+        loss, plain = ((1 - smoothing) * nll + smoothing * uniform_nll) / rows, nll / rows
         ctx.mark_non_differentiable(plain)
         return loss, plain
 
@@ -80,9 +80,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, targets: Tensor, *, bias: Tensor | None = None, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The smoothed loss to train on and the plain cross-entropy to report, both means over the rows.
+    """The label-smoothed loss to train on and the plain cross-entropy to report, both averaged over rows.
 
-    hidden (rows, D), weight (N, D), targets (rows,).
+    hidden (rows, D), weight (V, D), targets (rows,), bias (V,).
     """
     smooth, plain = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
     return smooth, plain

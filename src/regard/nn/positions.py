@@ -1,10 +1,10 @@
-"""Where a token stands: sinusoidal, learned and rotary positions.
+"""Position encodings: sinusoidal, learned and rotary.
 
 | here | paper | meaning |
 |---|---|---|
 | position | pos | 0, 1, 2 … |
-| pair | i | which sine-cosine pair of the width |
-| base | 10000 | sets the longest wavelength |
+| pair | i | which sine-cosine pair of the vector |
+| theta | 10000 | sets the longest wavelength |
 """
 
 from __future__ import annotations
@@ -16,88 +16,97 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from regard.errors import UsageError, unknown
-from regard.nn.kinds import Layout, PositionKind
+from regard.nn.init import new_parameter, weights_are_empty
+from regard.nn.types import Layout, PositionKind
+from regard.utils.errors import UsageError, unknown
 
 LAYOUTS, POSITION_KINDS = get_args(Layout), get_args(PositionKind)
 
 
 def sinusoids(
     length: int,
-    width: int,
+    dim: int,
     *,
     layout: str = "interleaved",
-    base: float = 10_000.0,
+    theta: float = 10_000.0,
     scaling: Mapping[str, float] | None = None,
 ) -> Tensor:
-    """PE(pos, 2i) = sin(pos / base^(2i/D)), PE(pos, 2i+1) = cos(the same): (length, D).
+    """PE(pos, 2i) = sin(pos / theta^(2i/D)), PE(pos, 2i+1) = cos(the same): (length, D).
 
     `interleaved` is the paper's order, sine and cosine side by side. `halves` puts all sines first, as Marian
-    does. `scaling` slows the waves down as `slowed` does.
+    does. `scaling` are the arguments of `scale_frequencies`.
     """
     if layout not in LAYOUTS:
         raise unknown("layout of sinusoids", layout, LAYOUTS)
-    if width % 2:
-        raise UsageError(f"sinusoidal positions need an even width, not {width}.")
-    # Computed in float64, so that the last digits do not depend on who computes them.
-    # On the CPU whatever the default device is: a model may be built empty, but not its tables.
-    pair = torch.arange(0, width, 2, dtype=torch.float64, device="cpu")
-    speeds = base ** (-pair / width)
+    if dim % 2:
+        raise UsageError(f"sinusoidal positions need an even number of dimensions, not {dim}.")
+    # In float64, so that the last digits do not depend on the platform.
+    pair = torch.arange(0, dim, 2, dtype=torch.float64)
+    frequencies = theta ** (-pair / dim)
     if scaling:
-        speeds = slowed(speeds, **scaling)
-    angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * speeds
+        frequencies = scale_frequencies(frequencies, **scaling)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequencies  # (length, D / 2)
     waves = (angle.sin(), angle.cos())
     table = torch.cat(waves, dim=-1) if layout == "halves" else torch.stack(waves, dim=-1).flatten(1)
     return table.to(torch.get_default_dtype())
 
 
-def slowed(speeds: Tensor, *, factor: float, low: float, high: float, context: float) -> Tensor:
-    """How Llama 3.1 reads `factor` times the `context` that it was first trained on.
+def scale_frequencies(
+    frequencies: Tensor,
+    *,
+    factor: float,
+    low_freq_factor: float,
+    high_freq_factor: float,
+    original_max_position_embeddings: float,
+) -> Tensor:
+    """The rotary scaling of Llama 3.1, which extends the context by `factor`; arguments as in its config.json.
 
-    A wave that turns less than `low` times within that context is slowed down by `factor`; one that turns more than
-    `high` times tells neighbours apart and stays; in between the one goes over into the other.
+    A frequency with less than `low_freq_factor` turns within the original context is divided by `factor`; one with
+    more than `high_freq_factor` turns stays; frequencies in between are interpolated.
     """
-    turns = speeds * context / (2 * math.pi)
-    kept = ((turns - low) / (high - low)).clamp(0, 1)
-    return speeds * (kept + (1 - kept) / factor)
+    turns = frequencies * original_max_position_embeddings / (2 * math.pi)
+    unscaled = ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0, 1)
+    return frequencies * (unscaled + (1 - unscaled) / factor)
 
 
-class Sinusoidal(nn.Module):
-    """Adds fixed sinusoids; there is nothing to learn, and the table grows as longer texts come."""
+class SinusoidalPositions(nn.Module):
+    """Adds fixed sinusoids. The table grows for longer texts."""
 
     table: Tensor
 
-    def __init__(self, width: int, *, layout: str = "interleaved", length: int = 256) -> None:
+    def __init__(self, dim: int, *, layout: str = "interleaved", length: int = 256) -> None:
         super().__init__()
         self.layout = layout
-        self.register_buffer("table", sinusoids(length, width, layout=layout), persistent=False)
+        self.register_buffer("table", sinusoids(length, dim, layout=layout), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.shape[1]
         return x + self.first(end)[start:].to(x.dtype)
 
     def first(self, length: int) -> Tensor:
-        """What is added at each of the first positions: (length, D)."""
+        """The vectors of the first positions: (length, D)."""
         if length > len(self.table):
             longer = sinusoids(max(length, 2 * len(self.table)), self.table.shape[-1], layout=self.layout)
             self.table = longer.to(self.table)
         return self.table[:length]
 
 
-class Learned(nn.Module):
+class LearnedPositions(nn.Module):
     """Adds a trained vector for each position, up to `length` of them."""
 
-    def __init__(self, width: int, *, length: int) -> None:
+    def __init__(self, dim: int, *, length: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(length, width) * 0.02)
+        self.weight = new_parameter(length, dim)
+        if not weights_are_empty():
+            nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
-        """x (B, T, D), the first token at position `start`; the first `padding[b]` positions of row b do not count."""
+        """x (B, T, D), the first token at position `start`; the first `padding[b]` positions of row b are padding."""
         end = start + x.shape[1]
         if end > len(self.weight):
             raise UsageError(
-                f"a text of {end} tokens is longer than the {len(self.weight)} positions this model has learned; "
-                f"shorten it or train with more `max_positions`."
+                f"a text of {end} tokens is longer than the {len(self.weight)} positions of this model. "
+                f"Shorten it, or train a model with more positions."
             )
         if padding is None:
             return x + self.weight[start:end]
@@ -105,16 +114,16 @@ class Learned(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Adds nothing: the model cannot tell one order of its tokens from another, unless attention rotates."""
+    """Adds nothing, for models with rotary positions or none."""
 
     def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
         return x
 
 
-class Rotary(nn.Module):
-    """Turns each pair of a query or key by an angle that grows with its position (Su et al. 2021).
+class RotaryPositions(nn.Module):
+    """Rotates each pair of a query or key by an angle that grows with its position (Su et al. 2021).
 
-    The dot product of a turned query and a turned key depends on their distance only.
+    The dot product of a rotated query and a rotated key depends on their distance only.
     """
 
     cosine: Tensor
@@ -122,26 +131,26 @@ class Rotary(nn.Module):
 
     def __init__(
         self,
-        head_width: int,
+        head_dim: int,
         *,
-        base: float = 10_000.0,
+        theta: float = 10_000.0,
         scaling: Mapping[str, float] | None = None,
         length: int = 256,
     ) -> None:
         super().__init__()
-        if head_width % 2:
-            raise UsageError(f"rotary positions need an even head width, not {head_width}.")
-        self.base, self.scaling = base, scaling
-        for name, table in self._tables(length, head_width).items():
+        if head_dim % 2:
+            raise UsageError(f"rotary positions need an even head_dim, not {head_dim}.")
+        self.theta, self.scaling = theta, scaling
+        for name, table in self._tables(length, head_dim).items():
             self.register_buffer(name, table, persistent=False)
 
-    def _tables(self, length: int, head_width: int) -> dict[str, Tensor]:
-        table = sinusoids(length, head_width, layout="halves", base=self.base, scaling=self.scaling)
+    def _tables(self, length: int, head_dim: int) -> dict[str, Tensor]:
+        table = sinusoids(length, head_dim, layout="halves", theta=self.theta, scaling=self.scaling)
         sine, cosine = table.chunk(2, dim=-1)
         return {"sine": sine, "cosine": torch.cat((cosine, cosine), dim=-1)}
 
     def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
-        """x (B, H, T, Dh), the first token at position `start`; of row b the first `padding[b]` do not count."""
+        """x (B, H, T, Dh), first token at position `start`; the first `padding[b]` positions of row b are padding."""
         end = start + x.shape[2]
         cosine, sine = self.first(end)
         if padding is None:
@@ -150,7 +159,7 @@ class Rotary(nn.Module):
             places = _places(start, end, padding)[:, None]
             cosine, sine = cosine[places], sine[places]  # (B, 1, T, …)
         cosine, sine = cosine.to(x.dtype), sine.to(x.dtype)
-        return _Turn.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
+        return _Rotate.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
 
     def first(self, length: int) -> tuple[Tensor, Tensor]:
         """The cosines (length, Dh) and sines (length, Dh / 2) of the first positions."""
@@ -161,12 +170,12 @@ class Rotary(nn.Module):
 
 
 def _places(start: int, end: int, padding: Tensor) -> Tensor:
-    """Positions from `start` to `end` of rows that begin with padding, (B, T); padding itself stands at 0."""
+    """Positions from `start` to `end` of rows that begin with padding, (B, T); padding has position 0."""
     return (torch.arange(start, end, device=padding.device) - padding[:, None]).clamp(min=0)
 
 
-def _turned(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:
-    """(a, b) → (a cos - b sin, b cos + a sin) for the halves a and b of the last axis; or the other way round."""
+def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:
+    """(a, b) → (a cos - b sin, b cos + a sin) for the halves a and b of the last axis, or the inverse."""
     half, sign = x.shape[-1] // 2, 1 if forwards else -1
     out = x * cosine
     out[..., :half].addcmul_(x[..., half:], sine, value=-sign)
@@ -174,26 +183,26 @@ def _turned(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tenso
     return out
 
 
-class _Turn(torch.autograd.Function):
-    """A turn, whose gradient is the turn back: three passes over memory each way."""
+class _Rotate(torch.autograd.Function):
+    """A rotation, whose gradient is the inverse rotation: three passes over memory each way."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         ctx.save_for_backward(cosine, sine)
-        return _turned(x, cosine, sine, forwards=True)
+        return _rotated(x, cosine, sine, forwards=True)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         cosine, sine = ctx.saved_tensors
-        return _turned(grad, cosine, sine, forwards=False), None, None
+        return _rotated(grad, cosine, sine, forwards=False), None, None
 
 
-def make_positions(kind: str, width: int, *, layout: str, max_positions: int) -> nn.Module:
-    """What is added to the embeddings. Rotary positions are not added: attention applies them."""
+def make_positions(kind: str, dim: int, *, layout: str, max_positions: int) -> nn.Module:
+    """The module that adds positions to the embeddings. It adds none for `rotary`, which attention applies."""
     if kind == "sinusoidal":
-        return Sinusoidal(width, layout=layout)
+        return SinusoidalPositions(dim, layout=layout)
     if kind == "learned":
-        return Learned(width, length=max_positions)
+        return LearnedPositions(dim, length=max_positions)
     if kind not in POSITION_KINDS:
         raise unknown("kind of positions", kind, POSITION_KINDS)
     return NoPositions()

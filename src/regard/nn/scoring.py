@@ -1,7 +1,15 @@
-"""How well a query fits a key: the scoring functions of attention.
+"""Scoring functions of attention: how well a query matches a key.
 
-A scorer takes q (B, H, T, Dq) and k (B, H, S, Dk) and gives scores (B, H, T, S). Any encoder can be attended
-to by any decoder, because attention asks for nothing else. Only `ScaledDot` has a fused kernel.
+A scorer takes q (B, H, T, Dq) and k (B, H, S, Dk) and returns scores (B, H, T, S). `MultiHeadAttention` takes any of
+them as `scorer`; all heads share its weights. Only `ScaledDotProduct` has a fused kernel.
+
+| class | paper | score |
+|---|---|---|
+| ScaledDotProduct() | Vaswani et al. 2017 | q · k / √Dh |
+| ScaledDotProduct(scale=1.0) | Luong et al. 2015, *dot* | q · k |
+| General | Luong et al. 2015, *general* | qᵀ W k |
+| Concat | Luong et al. 2015, *concat* | v · tanh(W [q; k]) |
+| Additive | Bahdanau et al. 2014 | v · tanh(W_q q + W_k k) |
 """
 
 from __future__ import annotations
@@ -11,7 +19,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from regard.nn.init import Linear
 
 
 class Scorer(Protocol):
@@ -21,40 +32,59 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
-class ScaledDot:
-    """q · k / √Dh (Vaswani et al. 2017); `scale` replaces 1/√Dh, and 1.0 gives Luong's *dot*."""
+class ScaledDotProduct:
+    """q · k / √Dh; `scale` replaces 1/√Dh."""
 
     scale: float | None = None
 
-    def factor(self, head_width: int) -> float:
-        return 1 / math.sqrt(head_width) if self.scale is None else self.scale
+    def factor(self, head_dim: int) -> float:
+        return 1 / math.sqrt(head_dim) if self.scale is None else self.scale
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         return (q * self.factor(q.shape[-1])) @ k.transpose(-2, -1)
 
 
 class Additive(nn.Module):
-    """w · tanh(W_q q + W_k k) (Bahdanau et al. 2014), without biases; q and k may differ in width."""
+    """v · tanh(W_q q + W_k k), without biases; q and k may differ in size."""
 
-    def __init__(self, query_width: int, key_width: int, *, hidden: int) -> None:
+    def __init__(self, query_dim: int, key_dim: int, *, hidden_dim: int) -> None:
         super().__init__()
-        self.query = nn.Linear(query_width, hidden, bias=False)
-        self.key = nn.Linear(key_width, hidden, bias=False)
-        self.score = nn.Linear(hidden, 1, bias=False)
+        self.q_proj = Linear(query_dim, hidden_dim, bias=False)
+        self.k_proj = Linear(key_dim, hidden_dim, bias=False)
+        self.v = Linear(hidden_dim, 1, bias=False)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        joined = self.query(q)[..., :, None, :] + self.key(k)[..., None, :, :]  # (B, H, T, S, hidden)
-        scores: Tensor = self.score(torch.tanh(joined)).squeeze(-1)
+        joined = self.q_proj(q)[..., :, None, :] + self.k_proj(k)[..., None, :, :]  # (B, H, T, S, hidden_dim)
+        scores: Tensor = self.v(torch.tanh(joined)).squeeze(-1)
         return scores
 
 
 class General(nn.Module):
-    """qᵀ W k (Luong et al. 2015, *general*)."""
+    """qᵀ W k."""
 
-    def __init__(self, query_width: int, key_width: int) -> None:
+    def __init__(self, query_dim: int, key_dim: int) -> None:
         super().__init__()
-        self.key = nn.Linear(key_width, query_width, bias=False)
+        self.k_proj = Linear(key_dim, query_dim, bias=False)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        keys: Tensor = self.key(k)
+        keys: Tensor = self.k_proj(k)
         return q @ keys.transpose(-2, -1)
+
+
+class Concat(nn.Module):
+    """v · tanh(W [q; k]): one matrix for the query above the key."""
+
+    def __init__(self, query_dim: int, key_dim: int, *, hidden_dim: int) -> None:
+        super().__init__()
+        self.query_dim = query_dim
+        self.proj = Linear(query_dim + key_dim, hidden_dim, bias=False)
+        self.v = Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        # W [q; k] = W_q q + W_k k: the pairs need not be concatenated.
+        q_weight, k_weight = self.proj.weight.tensor_split([self.query_dim], dim=1)
+        joined = (
+            F.linear(q, q_weight)[..., :, None, :] + F.linear(k, k_weight)[..., None, :, :]
+        )  # (B, H, T, S, hidden_dim)
+        scores: Tensor = self.v(torch.tanh(joined)).squeeze(-1)  # (B, H, T, S)
+        return scores

@@ -1,4 +1,4 @@
-"""How many threads torch computes with, for a while."""
+"""Temporarily limit torch to one thread."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside the block no operation of this Python thread is cut up; afterwards it has its threads back.
+    """Inside the block, torch runs the operations of this Python thread on one core.
 
-    Short operations gain nothing from more threads, and torch's threads wait busily for a while after each: they would
-    take the cores from whoever computes next.
+    Short operations do not gain from more threads, and torch's threads spin for a while after each operation, which
+    takes cores from the next computation.
 
-    Torch keeps the number in two places: one for each Python thread that has computed before, and one for the process,
-    from which a thread takes its own at its first operation. `torch.set_num_threads` sets both, that of the caller and
-    that of the process. So threads that have computed before notice nothing of somebody else's block; but one whose
-    very first operation falls into it computes with one thread for good, and would have to set its number itself.
-    Torch has no call that sets the thread's own number alone. Whoever keeps threads that compute should therefore let
-    each set its own number at the start, or compute inside a block of its own as `training/replicas.py` does. The
-    threads of `generation/crew.py` run compiled kernels and never meet torch.
+    torch stores the number of threads twice: for each Python thread, and for the process. A Python thread copies the
+    number of the process at its first torch operation. `torch.set_num_threads` sets the numbers of the calling thread
+    and of the process; no call sets only that of the thread. So a block does not affect threads that have used torch
+    before, but a thread whose first operation runs during another thread's block stays at one thread. Code that starts
+    Python threads should therefore set the number at the start of each thread, or use this block in each of them, as
+    `training/data_parallel.py` does. The threads of `generation/compiled/thread_pool.py` do not use torch.
     """
     before = torch.get_num_threads()
     if before == 1:

@@ -1,1 +1,6 @@
-"""What a model is for: one file a task, from examples to the object that answers text."""
+"""One folder for each task. `regard.tasks()` is the registry: every task by name, also those of other packages."""
+
+from regard.registry import tasks
+from regard.utils.callable_module import make_callable
+
+make_callable(__name__, lambda: tasks)

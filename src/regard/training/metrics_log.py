@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoint.atomic import storage_errors, write_file
+from regard.utils.atomic_files import storage_errors, write_file
 
 NAME = "metrics.jsonl"
 CHECKPOINTS_STAY = "The checkpoints of this run are intact: go on with --resume."

@@ -12,26 +12,26 @@ class Progress(Protocol):
     def say(self, message: str) -> None:
         """A line that stays."""
 
-    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
+    def update(self, *, progress: float, step: int, loss: float, speed: str, time_left: float) -> None:
         """The newest state; `speed` as it is to be read, `left` in seconds."""
 
     def close(self) -> None: ...
 
 
-class Silent:
+class NullProgress:
     """Shows nothing."""
 
     def say(self, message: str) -> None:
         pass
 
-    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
+    def update(self, *, progress: float, step: int, loss: float, speed: str, time_left: float) -> None:
         pass
 
     def close(self) -> None:
         pass
 
 
-class Lines:
+class LineProgress:
     """A line now and then, for logs and pipes; the first when speed and time left have settled."""
 
     def __init__(self, *, every: float = 15.0, first: float = 2.0) -> None:
@@ -42,19 +42,19 @@ class Lines:
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
 
-    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
+    def update(self, *, progress: float, step: int, loss: float, speed: str, time_left: float) -> None:
         now = time.perf_counter()
         if self._next == math.inf:
             self._next = now + self.first
         if now >= self._next or progress >= 1:
             self._next = now + self.every
-            self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {clock(left)} left")
+            self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {clock(time_left)} left")
 
     def close(self) -> None:
         pass
 
 
-class Bar:
+class ProgressBar:
     """A live bar, for terminals."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class Bar:
     def say(self, message: str) -> None:
         self._rich.console.print(message, markup=False, highlight=False)
 
-    def update(self, *, progress: float, step: int, loss: float, speed: str, left: float) -> None:
-        state = f"step {step:,}  loss {loss:.3f}  {speed}  {clock(left)} left"
+    def update(self, *, progress: float, step: int, loss: float, speed: str, time_left: float) -> None:
+        state = f"step {step:,}  loss {loss:.3f}  {speed}  {clock(time_left)} left"
         self._rich.update(self._task, completed=progress, state=state)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Bar:
 
 def for_terminal() -> Progress:
     """A bar where a person watches, lines where a file does."""
-    return Bar() if sys.stderr.isatty() else Lines()
+    return ProgressBar() if sys.stderr.isatty() else LineProgress()
 
 
 def clock(seconds: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from regard.errors import unknown
+from regard.utils.errors import unknown
 
 Curve = Callable[[float], float]
 
@@ -43,7 +43,7 @@ FROM_PEAK = "linear-from-peak"
 INVERSE_ROOT = "inverse-square-root"
 
 
-def rate_factor(schedule: str, *, step: int, progress: float, warmup_steps: int, warmed: float = 0.0) -> float:
+def lr_factor(schedule: str, *, step: int, progress: float, warmup_steps: int, warmed: float = 0.0) -> float:
     """The factor for one step (counted from 0): a linear warm-up, then the schedule.
 
     `warmed` is the progress made by the end of the warm-up, where that is known: from there `linear-from-peak` falls,

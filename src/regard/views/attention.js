@@ -1,11 +1,11 @@
 /**
- * The attention viewer: heat map, lines and overview of every kind, layer and head, in one place.
+ * The attention viewer: heat map, lines and overview of every kind, layer and head.
  *
- * `render(root, data)` takes what attention.py packs. Rows of the data ask, columns are looked at; the reader
- * may transpose them. What is chosen is kept by the selection; every control changes it and calls for a new picture.
+ * `render(root, data)` takes the data that attention.py packs. Rows are queries and columns are keys; the user can
+ * swap the axes. `Selection` holds the state; every control changes it and redraws.
  */
 
-import { choice, download, el, onThemeChange, slider, themeOf, tick } from "./dom.js";
+import { choice, download, el, isFramed, onThemeChange, slider, themeOf, tick } from "./dom.js";
 import { heatMap } from "./heatmap.js";
 import { headLines } from "./lines.js";
 import { colourTable, headColour } from "./palette.js";
@@ -42,14 +42,14 @@ class AttentionViewer {
     this.data = data;
     this.store = new WeightStore(data);
     this.selection = new Selection(data);
-    this.state = this.selection.state; // to read; changes go through `change`
+    this.state = this.selection.state; // read-only here: use `change`
     this.turn = 0;
     this.build(heading);
     onThemeChange(() => this.refresh());
     this.refresh();
   }
 
-  /* ---- what stands on the page ---- */
+  /* ---- page ---- */
 
   build(heading) {
     const { data, state } = this;
@@ -90,18 +90,19 @@ class AttentionViewer {
     this.details = el("div", { class: "details" });
     const frame = el("div", { class: "frame panel" }, this.stage.element, this.overview, this.tip);
     const under = el("div", { class: "under" }, this.legend, this.zoomBox);
-    const panels = [this.buildHeads(), this.buildDetails(), this.buildOptions(), this.buildExports()];
-    const side = el("aside", { class: "side" }, ...panels);
+    const main = el("div", { class: "main" }, frame, this.readout, under, this.steps.element);
+    const side = el("aside", { class: "side" }, this.buildHeads(), this.buildDetails());
     this.section = el(
       "section",
-      { class: "attention" },
+      { class: isFramed() ? "attention framed" : "attention" },
       el("header", {}, el(heading, { text: data.title }), data.note ? el("p", { class: "note", text: data.note }) : null),
       el("div", { class: "bar" }, this.kindChoice.element, this.layerChoice.element, this.modeChoice.element),
-      el("div", { class: "body" }, el("div", { class: "main" }, frame, this.readout, under, this.steps.element), side),
+      el("div", { class: "body" }, main, side, this.buildOptions(), this.buildExports()),
       el("p", { class: "keys" }, ...keyHints()),
     );
     this.section.addEventListener("keydown", (event) => this.key(event));
     this.root.replaceChildren(this.section);
+    new ResizeObserver(() => this.stage.arrange()).observe(frame);
   }
 
   buildZoom() {
@@ -112,9 +113,9 @@ class AttentionViewer {
     return el(
       "div",
       { class: "zoom" },
-      button("−", "Smaller", () => Math.max(0.25, this.state.zoom / 1.4)),
+      button("−", "Zoom out", () => Math.max(0.25, this.state.zoom / 1.4)),
       button("Fit", "Fit to the window", () => 1),
-      button("+", "Larger", () => Math.min(40, this.state.zoom * 1.4)),
+      button("+", "Zoom in", () => Math.min(40, this.state.zoom * 1.4)),
     );
   }
 
@@ -140,12 +141,13 @@ class AttentionViewer {
 
   buildHeads() {
     const several = tick({
-      label: "pick several",
+      label: "select several",
       name: "several",
       value: false,
       onChange: (value) => this.selection.set({ several: value }),
     });
-    const head = el("div", { class: "panel-head" }, el("h2", { text: "Heads" }), several.element);
+    this.several = several.element;
+    const head = el("div", { class: "panel-head" }, el("h2", { text: "Heads" }), this.several);
     return el("div", { class: "panel" }, head, this.headsBox);
   }
 
@@ -162,7 +164,7 @@ class AttentionViewer {
       max: 0.5,
       step: 0.005,
       value: 0,
-      show: (value) => (value === 0 ? "nothing" : value.toFixed(3)),
+      show: (value) => (value === 0 ? "off" : value.toFixed(3)),
       onInput: (threshold) => this.change({ threshold }),
     });
     const palette = choice({
@@ -170,7 +172,7 @@ class AttentionViewer {
       name: "palette",
       options: [
         { value: "colour", label: "Colour" },
-        { value: "grey", label: "Grey", title: "White is high" },
+        { value: "grey", label: "Grey", title: "White = high" },
       ],
       value: state.palette,
       onChange: (value) => this.change({ palette: value }),
@@ -192,15 +194,15 @@ class AttentionViewer {
       return el("button", { type: "button", text: name, title, data: { export: name }, on: { click: save } });
     };
     const buttons = [
-      button("CSV", "The matrix as a table", "text/csv", () => selection.csv()),
-      button("JSON", "The matrix with its tokens", "application/json", () => selection.json()),
-      button("SVG", "The picture", "image/svg+xml", () => this.stage.toSvg(selection.caption())),
+      button("CSV", "The weights as a table", "text/csv", () => selection.csv()),
+      button("JSON", "The weights with their tokens", "application/json", () => selection.json()),
+      button("SVG", "The picture as shown", "image/svg+xml", () => this.stage.toSvg(selection.caption())),
     ];
-    const heading = el("h2", { text: "Save what is shown" });
+    const heading = el("h2", { text: "Export" });
     return el("div", { class: "panel exports" }, heading, el("div", { class: "buttons" }, ...buttons));
   }
 
-  /* ---- moving about ---- */
+  /* ---- navigation ---- */
 
   change(changes) {
     this.selection.set(changes);
@@ -237,7 +239,7 @@ class AttentionViewer {
       event.preventDefault();
       if (event.shiftKey) this.moveCell(...move);
       else if (move[1]) this.moveHead(move[1]);
-      else this.goTo(this.selection.neighbour(-move[0]));
+      else this.goTo(this.selection.neighbor(-move[0]));
     } else if (event.key === "t") {
       this.transposeTick.input.click();
     } else if (event.key === "v") {
@@ -248,7 +250,7 @@ class AttentionViewer {
     }
   }
 
-  /** Walk from cell to cell; the walk starts at the first one, and the window follows. */
+  /** Move the cell cursor; it starts at the first cell and scrolls into view. */
   moveCell(down, across) {
     if (this.state.mode !== "map" || !this.selection.layer) return;
     const { picture } = this.stage;
@@ -286,7 +288,7 @@ class AttentionViewer {
     this.steps.timer = null;
   }
 
-  /* ---- pointing ---- */
+  /* ---- pointer ---- */
 
   point(spot) {
     const { selection } = this;
@@ -315,7 +317,7 @@ class AttentionViewer {
     this.section.dataset.ready = "false";
     this.showControls();
     const layer = await this.store.get(this.state.map);
-    if (turn !== this.turn) return; // the reader has moved on meanwhile
+    if (turn !== this.turn) return; // a newer refresh has started
     this.theme = themeOf(this.section);
     this.table = colourTable(this.state.palette, this.theme.dark);
     this.selection.use(layer);
@@ -336,10 +338,10 @@ class AttentionViewer {
   picture() {
     const { selection, state, theme } = this;
     const { map, transposed } = state;
-    const rows = { tokens: selection.rowLabels(), role: "asks", visible: selection.visibleRows() };
+    const rows = { tokens: selection.rowLabels(), role: "query", visible: selection.visibleRows() };
     const growing = map.grows && map.rows === map.columns;
-    const looked = selection.columnLabels();
-    const columns = { tokens: looked, role: "is looked at", visible: growing ? rows.visible : looked.length };
+    const labels = selection.columnLabels();
+    const columns = { tokens: labels, role: "key", visible: growing ? rows.visible : labels.length };
     this.shared ??= {};
     return {
       down: transposed ? columns : rows,
@@ -371,7 +373,7 @@ class AttentionViewer {
     this.kindChoice.set(state.map.kind);
     this.layerChoice.set(state.map.layer);
     this.modeChoice.set(state.mode);
-    // What has no effect on this view is out of the way.
+    // Hide or disable controls that have no effect in this mode.
     this.layerChoice.element.disabled = state.mode === "overview";
     this.threshold.element.hidden = state.mode === "overview";
     this.cellNumbers.hidden = state.mode !== "map";
@@ -380,7 +382,7 @@ class AttentionViewer {
     this.section.dataset.mode = state.mode;
   }
 
-  /** How thumbnails look now; two that look the same have the same key. */
+  /** How thumbnails are painted; equal looks have equal keys. */
   tileLook() {
     const { palette, fixed, transposed } = this.state;
     const { dark } = this.theme;
@@ -407,10 +409,11 @@ class AttentionViewer {
       this.headsBox.replaceChildren(all, el("div", { class: "head-grid" }, ...tiles));
     }
     const all = this.selection.hasAllHeads();
-    const single = !all || mode === "lines" || map.heads === 1; // the mean of all belongs to no single tile
+    const single = !all || mode === "lines" || map.heads === 1; // the mean belongs to no single tile
     this.headsBox.querySelectorAll(".tile").forEach((tile, head) => press(tile, single && heads.includes(head)));
     const button = this.headsBox.querySelector(".all-heads");
     button.textContent = mode === "lines" ? "All heads" : "Mean of all heads";
+    button.hidden = this.several.hidden = map.heads === 1; // nothing to choose from
     press(button, all);
   }
 
@@ -425,18 +428,18 @@ class AttentionViewer {
       this.overview.replaceChildren(table);
       for (const map of layers) {
         const layer = await this.store.get(map);
-        if (turn !== this.turn) return; // half a table keeps no key, so the next visit starts again
+        if (turn !== this.turn) return; // an unfinished table gets no key, so the next call rebuilds it
         const tiles = everyHead(map).map((head) => headTile(layer, head, 96, look, () => this.open(map, head)));
         const label = el("b", { text: `Layer ${map.layer}`, title: map.address });
         table.append(el("div", { class: "overview-row", data: { address: map.address } }, label, ...tiles));
-        await new Promise((resume) => requestAnimationFrame(resume)); // let the page breathe between layers
+        await new Promise((resume) => requestAnimationFrame(resume)); // keep the page responsive between layers
         if (turn !== this.turn) return;
       }
       this.overviewKey = key;
     }
     const { map, heads } = this.state;
     for (const tile of this.overview.querySelectorAll(".tile")) {
-      const here = tile.parentElement.dataset.address === map.address && heads.length < map.heads;
+      const here = tile.parentElement.dataset.address === map.address && (heads.length < map.heads || map.heads === 1);
       press(tile, here && heads.includes(Number(tile.dataset.head)));
     }
   }
@@ -496,7 +499,7 @@ class AttentionViewer {
     this.placeTip();
   }
 
-  /** Above the cell, or below it where there is no room; never over it. */
+  /** Above the cell, or below it if there is no room above; never over it. */
   placeTip() {
     const { geometry, picture, canvas } = this.stage;
     const frame = this.tip.parentElement.getBoundingClientRect();
@@ -510,7 +513,7 @@ class AttentionViewer {
     this.tip.style.top = `${above > 2 ? above : y + geometry.cell + 7}px`;
   }
 
-  /** One line that says in words what is pointed at. */
+  /** One line about the cell or token under the pointer. */
   showReadout() {
     const { selection } = this;
     const { hover } = this.state;
@@ -521,17 +524,20 @@ class AttentionViewer {
       const weight = selection.number(selection.weightAt(hover));
       parts.push(...cellReadout(selection.rowLabels()[hover.row], selection.columnLabels()[hover.column], weight));
     } else if (best) {
-      parts.push(...bestReadout(at.axis, selection.nameOf(at), best.name, best.text));
+      parts.push(...bestReadout(at.axis, selection.nameOf(at), best.name, best.text, selection.meanRemark()));
     }
     this.readout.replaceChildren(...parts);
   }
 
-  /** The strongest partners of the token in focus, as bars. */
+  /** The strongest links of the token in focus, or of the whole map. */
   showDetails() {
     const { selection } = this;
     const at = selection.inFocus();
     const release = this.state.pin ? () => this.change({ pin: null }) : null;
-    const parts = at ? partnerBars(at.axis, selection.nameOf(at), selection.ranked(at), release) : strongestLinks(selection.strongest());
+    const colourOf = (head) => headColour(head, this.theme.dark);
+    const parts = at
+      ? partnerBars(at.axis, selection.nameOf(at), selection.ranked(at), { remark: selection.meanRemark(), onRelease: release })
+      : strongestLinks(selection.strongest(), colourOf);
     this.details.replaceChildren(...parts);
   }
 }

@@ -8,7 +8,7 @@ Packing. A weight w is stored as the integer nearest to √w · L, with L = 6553
 hold more than SIXTEEN_BIT_LIMIT weights, and read back as (q / L)². The root spends the levels where
 attention lives, near zero: with linear steps of 1/255 an even look at 512 tokens would vanish. The error is at
 most √w/L + 1/(4L²): below 1.6e-5 for 16 bits, below 0.004 for 8 bits, and 20 times smaller for weights
-near 0.002. Each layer is compressed on its own, and the browser unpacks only the layer that is looked at.
+near 0.002. Each layer is compressed on its own, and the browser unpacks only the layer that is shown.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError, unknown
+from regard.utils.errors import UsageError, unknown
 from regard.views.packing import packed
-from regard.views.picture import INK, MUTED, Picture, piece_label, text_width
+from regard.views.picture import INK, MUTED, Picture, text_width, token_label
 from regard.views.view import View, write_whole
 
 SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it 8 bits keep the page small
@@ -51,8 +51,8 @@ class AttentionMap:
     """The weights of one attention layer, all heads, with the tokens on both axes."""
 
     address: str  # where in the model: "encoder.0.self", "decoder.2.cross"
-    rows: Sequence[str]  # query tokens: who asks
-    columns: Sequence[str]  # key tokens: who is looked at
+    rows: Sequence[str]  # query tokens
+    columns: Sequence[str]  # key tokens
     weights: npt.NDArray[Any]  # (heads, queries, keys); each row sums to 1, or to 0 where nothing may be seen
 
     def __post_init__(self) -> None:
@@ -247,7 +247,7 @@ def _csv(one: AttentionMap) -> str:
     digits = 17 if one.weights.dtype.itemsize > 4 else 9  # enough to give the same float back
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["head", "asks", *one.columns])
+    writer.writerow(["head", "query", *one.columns])
     for head, matrix in enumerate(one.weights):
         for token, row in zip(one.rows, matrix, strict=True):
             writer.writerow([head, token, *(f"{weight:.{digits}g}" for weight in row.tolist())])
@@ -270,19 +270,19 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
     every = max(1, int(np.ceil(13 / cell)))  # labels thin out before they touch
     font = min(13.0, max(9.0, cell * 0.62)) if every == 1 else 11.0
     margin = 24
-    row_labels = [piece_label(token) for token in one.rows]
-    column_labels = [piece_label(token) for token in one.columns]
+    row_labels = [token_label(token) for token in one.rows]
+    column_labels = [token_label(token) for token in one.columns]
     left = margin + 18 + max(text_width(label, font) for label in row_labels[::every]) + 10
     reach = max(text_width(label, font) for label in column_labels[::every]) * 0.71  # at 45 degrees
     top = margin + 54 + 22 + reach + 12
     width = max(left + columns * cell + reach + margin, 420, margin * 2 + text_width(title, 18))
     picture = Picture(width, top + rows * cell + 70, title)
 
-    which = "mean of all heads" if head is None else f"head {head}"
+    which = f"head {head or 0}" if head is not None or len(one.weights) == 1 else "mean of all heads"
     picture.text(margin, margin + 16, title, size=18, weight=600)
     picture.text(margin, margin + 36, f"{one.address} · {which}", fill=MUTED)
-    picture.text(left, margin + 66, "is looked at →", size=11, fill=MUTED)
-    picture.text(margin, top, "asks →", size=11, fill=MUTED, angle=90)
+    picture.text(left, margin + 66, "key →", size=11, fill=MUTED)
+    picture.text(margin, top, "query →", size=11, fill=MUTED, angle=90)
     for index in range(0, columns, every):
         picture.text(left + (index + 0.5) * cell + font * 0.3, top - 8, column_labels[index], size=font, angle=-45)
     for index in range(0, rows, every):

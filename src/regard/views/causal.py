@@ -1,7 +1,6 @@
-"""How a language model learns from a text → a View: who sees whom, what each position has to guess, and its loss.
+"""How a language model learns from a text → a View: the causal mask, and the target and loss of each position.
 
-A row of the triangle is a position: it sees the tokens of the filled cells and has to guess the token at the right.
-This module draws what it is given and knows no model.
+Each row is a position: it sees the tokens of the filled cells and predicts the token on the right.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError
-from regard.views.picture import INK, MUTED, RULE, Picture, piece_label, text_width
+from regard.utils.errors import UsageError
+from regard.views.picture import INK, MUTED, RULE, Picture, text_width, token_label
 from regard.views.view import View
 
 MOST = 64  # positions of a page; a text that is longer is drawn up to there
@@ -28,15 +27,15 @@ class CausalTraining:
     """A text as a language model learns from it. The last position has no target yet, and so no loss."""
 
     tokens: Sequence[str]  # (T,)
-    keep: npt.NDArray[np.bool_]  # (T, T): whether the row sees the column
+    mask: npt.NDArray[np.bool_]  # (T, T): whether the row sees the column
     losses: Sequence[float]  # (T - 1,): -log of the probability of the next token, at each position but the last
 
     def __post_init__(self) -> None:
         count = len(self.tokens)
-        if count < 2 or np.shape(self.keep) != (count, count) or len(self.losses) != count - 1:
+        if count < 2 or np.shape(self.mask) != (count, count) or len(self.losses) != count - 1:
             raise UsageError(
                 f"{count} tokens need a mask of {count} × {count} and {count - 1} losses, and at least 2 "
-                f"tokens; given: a mask of {np.shape(self.keep)} and {len(self.losses)} losses."
+                f"tokens; given: a mask of {np.shape(self.mask)} and {len(self.losses)} losses."
             )
 
     @property
@@ -48,7 +47,7 @@ class CausalTraining:
         """All of it as lists: who sees whom, the targets and the losses."""
         return {
             "tokens": list(self.tokens),
-            "keep": np.asarray(self.keep).astype(int).tolist(),
+            "mask": np.asarray(self.mask).astype(int).tolist(),
             "targets": [*self.tokens[1:], None],
             "losses": [*map(float, self.losses), None],
             "loss": self.loss,
@@ -56,11 +55,11 @@ class CausalTraining:
 
     def lines(self) -> list[str]:
         """The triangle and the exercises as text, a line for each position."""
-        labels = [piece_label(token) for token in self.tokens]
+        labels = [token_label(token) for token in self.tokens]
         wide = max(map(len, labels))
         lines = []
         for place, label in enumerate(labels):
-            marks = " ".join("■" if kept else "·" for kept in self.keep[place])
+            marks = " ".join("■" if kept else "·" for kept in self.mask[place])
             target = "no target: the text ends"
             if place < len(self.losses):
                 target = f"→ {labels[place + 1]:<{wide}}  loss {self.losses[place]:6.3f}"
@@ -74,10 +73,10 @@ def causal_view(training: CausalTraining, *, title: str, note: str = "") -> View
     data = {
         "title": title,
         "note": note,
-        "tokens": [piece_label(token) for token in training.tokens[: shown + 1]],
+        "tokens": [token_label(token) for token in training.tokens[: shown + 1]],
         "shown": shown,
         "count": len(training.tokens),
-        "keep": np.asarray(training.keep)[:shown, :shown].astype(int).tolist(),
+        "mask": np.asarray(training.mask)[:shown, :shown].astype(int).tolist(),
         "losses": [float(loss) for loss in training.losses[:shown]],
         "loss": training.loss,
     }
@@ -87,7 +86,7 @@ def causal_view(training: CausalTraining, *, title: str, note: str = "") -> View
 def _draw(training: CausalTraining, title: str) -> Picture:
     """The triangle with its targets and losses as a still picture."""
     shown = min(MOST, len(training.tokens))
-    labels = [piece_label(token) for token in training.tokens[: shown + 1]]
+    labels = [token_label(token) for token in training.tokens[: shown + 1]]
     cell, margin = (24.0 if shown <= 24 else 14.0), 28.0
     size = 13 if shown <= 24 else 10
     room = max(text_width(label, size) for label in labels) + 12
@@ -97,15 +96,13 @@ def _draw(training: CausalTraining, title: str) -> Picture:
     picture = Picture(right + room + bar + 90, top + shown * cell + 60, title)
     picture.text(margin, 38, title, size=18, weight=600)
     mean = f"mean loss {training.loss:.3f} over {len(training.losses)} positions"
-    picture.text(
-        margin, 60, f"Row: a position and what it sees. Right: what it has to guess, and its loss · {mean}", fill=MUTED
-    )
+    picture.text(margin, 60, f"Row: a position and what it sees. Right: its target and loss · {mean}", fill=MUTED)
     for place in range(shown):
         x, y = left + place * cell, top + place * cell
         picture.text(left - 8, y + cell * 0.7, labels[place], size=size, anchor="end")
         picture.text(x + cell * 0.7, top - 8, labels[place], size=size, angle=-90)
         for column in range(shown):
-            kept = bool(training.keep[place][column])
+            kept = bool(training.mask[place][column])
             fill = (SELF if column == place else SEEN) if kept else "#f6f6f8"
             picture.rectangle(left + column * cell + 1, y + 1, cell - 2, cell - 2, fill=fill, radius=2)
         if place < len(training.losses):

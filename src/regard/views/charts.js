@@ -1,18 +1,17 @@
 /**
- * Line charts: curves over steps or whatever `axis` says, with a read-out under the pointer and a logarithmic axis on request.
- * Where `logAcross` is set, few points are marked and labelled one by one; a series may have a `spread` [x, low, high].
+ * Line charts: curves over steps or another `axis`, with the values at the pointer and an optional logarithmic scale.
  *
- * Knows points and names, not what they measure.
+ * With `logAcross` the x axis is logarithmic and labels every point; a series may have a `spread` of [x, low, high].
  */
 
 import { el, svg, tick } from "./dom.js";
 
 const HEIGHT = 250;
 const MARGIN = { left: 54, right: 22, top: 10, bottom: 38 };
-const SMOOTHED_FROM = 60; // points; shorter curves are shown as they are
-const NOISE = 4; // a curve that goes up and down more than this many times its own range is noisy
+const SMOOTHED_FROM = 60; // points; shorter curves are not smoothed
+const NOISE = 4; // a curve is noisy if its steps add up to more than this many times its range
 
-/** A number short enough for an axis, exact enough to read. */
+/** A number in few digits, for axes and legends. */
 export function short(number, digits = 4) {
   if (number === 0) return "0";
   const size = Math.abs(number);
@@ -21,7 +20,7 @@ export function short(number, digits = 4) {
   return String(Number(number.toPrecision(digits)));
 }
 
-/** A chart as an element that follows its own width. */
+/** A chart element that redraws when its width changes. */
 export function chart({ title, series, axis = "step", logAcross = false }) {
   const values = series.flatMap((one) => one.points.map(([, value]) => value).filter((value) => value !== null));
   const state = { log: false, logAcross, smooth: series.some(isNoisy), cursor: null };
@@ -108,7 +107,7 @@ function draw(drawing, legend, series, state, axis) {
     const found = near === null ? one.points.findLast(([, value]) => value !== null) : closest(one.points, near);
     if (near !== null && found) spot(found, at);
     const value = el("b", { text: found ? short(found[1]) : "none" });
-    const name = series.length > 1 ? one.name : near === null ? "last" : ""; // the title names the only one
+    const name = series.length > 1 ? one.name : near === null ? "last" : ""; // the title already names a single series
     return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${name} `, value);
   });
   const caption = near === null ? axis : `${axis} ${near.toLocaleString("en")}`;
@@ -148,11 +147,11 @@ function smoothed(points) {
   });
 }
 
-/** Numbers to places on the screen, and round numbers to label; an even scale starts at one of them. */
+/** Maps numbers to screen positions, with round numbers as ticks; a linear scale starts at a tick. */
 function scale(values, from, to, log) {
   let [low, high] = ends(values);
   if (low === high) {
-    const spread = Math.abs(low) / 2 || 0.5; // of a positive number, so that a logarithm stays possible
+    const spread = Math.abs(low) / 2 || 0.5; // keeps positive numbers positive, as a logarithm needs
     [low, high] = [low - spread, high + spread];
   }
   const step = roundStep(low, high, Math.abs(to - from) > 330 ? 6 : 4);
@@ -193,7 +192,7 @@ function logTicks(low, high) {
   return inside.length >= 2 ? inside : evenTicks(low, high, roundStep(low, high, 4));
 }
 
-/** The step whose place on the screen is nearest to the pointer. */
+/** The step nearest to the pointer. */
 function nearest(points, across, place) {
   const away = ([step]) => Math.abs(across.place(step) - place);
   return points.reduce((best, point) => (away(point) < away(best) ? point : best))[0];

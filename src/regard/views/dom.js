@@ -1,8 +1,8 @@
 /**
- * Helpers for building documents by hand: elements, controls, downloads, labels.
+ * Helpers for building pages: elements, controls, downloads, labels.
  *
- * Knows no viewer and no data. Text enters a document only through text nodes, styles only through the
- * CSSOM, so that everything built here works under a policy without inline script or inline style.
+ * Text enters the document only through text nodes and styles only through the CSSOM, so that pages work under a
+ * content security policy without inline scripts or styles.
  */
 
 const SVG_NAMES = "http://www.w3.org/2000/svg";
@@ -10,15 +10,15 @@ let serial = 0;
 
 /** An HTML element; options are attributes, plus `text`, `on` (listeners), `style` and `data`. */
 export function el(tag, options = {}, ...children) {
-  return furnish(document.createElement(tag), options, children);
+  return withOptions(document.createElement(tag), options, children);
 }
 
 /** The same for an SVG element. */
 export function svg(tag, options = {}, ...children) {
-  return furnish(document.createElementNS(SVG_NAMES, tag), options, children);
+  return withOptions(document.createElementNS(SVG_NAMES, tag), options, children);
 }
 
-function furnish(node, options, children) {
+function withOptions(node, options, children) {
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") node.textContent = value;
@@ -35,7 +35,7 @@ function each(pairs, visit) {
   for (const [name, value] of Object.entries(pairs)) visit(name, value);
 }
 
-/** A row of buttons of which one is chosen: native radio buttons, so the keyboard works by itself. */
+/** A row of buttons with one selected: native radio buttons, which support the keyboard. */
 export function choice({ label, name, options, value, onChange }) {
   const group = `choice-${name}-${(serial += 1)}`;
   const buttons = el("div", { class: "segments" });
@@ -59,7 +59,7 @@ export function choice({ label, name, options, value, onChange }) {
   return { element, set, fill };
 }
 
-/** A slider with its value written beside it. */
+/** A slider with its value next to it. */
 export function slider({ label, name, min, max, step, value, show, onInput }) {
   const id = `slider-${name}-${(serial += 1)}`;
   const input = el("input", { type: "range", id, min, max, step, data: { slider: name } });
@@ -79,7 +79,7 @@ export function slider({ label, name, min, max, step, value, show, onInput }) {
   return { element, input, set };
 }
 
-/** A labelled tick box. */
+/** A labelled checkbox. */
 export function tick({ label, name, value, onChange }) {
   const input = el("input", { type: "checkbox", data: { tick: name } });
   input.checked = value;
@@ -97,7 +97,7 @@ export function download(filename, type, text) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** A token as a label: blanks and control characters made visible, nothing XML could not carry. */
+/** A token as a label: blanks and control characters are visible, characters that XML forbids are replaced. */
 export function shown(token) {
   if (token === "") return "∅";
   if (/^ +$/.test(token)) return "␣".repeat(token.length);
@@ -109,7 +109,7 @@ export function shown(token) {
     .replace(/\p{Surrogate}/gu, "\ufffd"); // with the u flag only lone halves match
 }
 
-/** A number as the place in a row: 2nd, 13th. */
+/** An ordinal number: 2nd, 13th. */
 export function ordinal(number) {
   const tens = number % 100;
   const ending = tens > 10 && tens < 14 ? "th" : ({ 1: "st", 2: "nd", 3: "rd" }[number % 10] ?? "th");
@@ -131,7 +131,12 @@ export function themeOf(node) {
   };
 }
 
-/** Call `listener` when the reader switches between light and dark. */
+/** Whether the page is shown inside another one, as in a notebook. */
+export function isFramed() {
+  return globalThis.parent !== globalThis;
+}
+
+/** Call `listener` when the colour scheme switches between light and dark. */
 export function onThemeChange(listener) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
 }

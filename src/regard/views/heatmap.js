@@ -1,9 +1,8 @@
 /**
  * The heat map: a cell for each pair of tokens, drawn only where it is visible.
  *
- * Works on a picture prepared by the viewer, in screen terms: tokens going down and tokens going across. Which
- * of the two asks is the picture's business. Labels stay in place while the cells scroll, like the frozen
- * panes of a spreadsheet.
+ * Works on a picture prepared by the viewer, in screen terms: tokens going down and tokens going across, whichever
+ * of the two are the queries. Labels stay in place while the cells scroll, like frozen panes of a spreadsheet.
  */
 
 import { fitText, textWidth } from "./pens.js";
@@ -11,16 +10,16 @@ import { isLight, levelOf, paintedImage } from "./palette.js";
 
 const AXIS = 20; // room for the names of the axes
 const LARGEST_CELL = 44;
-const LABEL = { size: 13, down: 15, across: 17 }; // and the cells it needs: slanted ones need more room
+const LABEL = { size: 13, down: 15, across: 17 }; // font size, and the cell size from which labels fit; slanted ones need more
 const SMALL_LABEL = { size: 11, down: 12, across: 13 };
-const TILE_CELL = 8; // from this size on, cells are tiles of their own; below, pixels of one image
+const TILE_CELL = 8; // cells of this size or more are drawn as tiles, smaller ones as pixels of one image
 const DRAWN_ONE_BY_ONE = 12_000;
 
 export const heatMap = { layout, paint, hit };
 
 function layout(picture, space, zoom) {
   const usual = layoutAt(LABEL, picture, space, zoom);
-  // Where every second label would go, smaller ones may all fit.
+  // If labels would be left out, try smaller ones.
   const smaller = usual.every.across > 1 ? layoutAt(SMALL_LABEL, picture, space, zoom) : usual;
   return smaller.every.across === 1 ? smaller : usual;
 }
@@ -35,7 +34,7 @@ function layoutAt({ size, ...needs }, picture, space, zoom) {
   const top = AXIS + 10 + reach + 10;
   const room = { width: space.width - left - reach * 0.8 - 6, height: space.height - top - 10 };
   const fit = Math.min(room.width / across.tokens.length, room.height / down.tokens.length, LARGEST_CELL);
-  // Short texts may be taller than the window allows, rather than too small to read.
+  // Short texts may be taller than the window: cells stay large enough to read.
   const legible = Math.min(18, room.width / across.tokens.length);
   const dots = globalThis.devicePixelRatio || 1;
   const wanted = Math.max(1 / dots, Math.max(fit, down.tokens.length <= 64 ? legible : 1)) * zoom;
@@ -138,7 +137,7 @@ function paintPixels(pen, picture, geometry, originX, originY) {
   pen.image(picture.shared.image, originX, originY, width * cell, height * cell);
 }
 
-/** Veil everything but the line of cells that is kept in focus. */
+/** Fade all cells except the row or column in focus. */
 function paintFocus(pen, picture, geometry, originX, originY) {
   const { active, down, across, theme } = picture;
   if (!active) return;
@@ -176,11 +175,11 @@ function paintAcrossLabels(pen, picture, geometry, seen, originX) {
     const look = labelLook(theme, size, strong, index < across.visible, "start");
     pen.text(originX + (index + 0.5) * cell + size * 0.16, top - 9, acrossLabels[index], { ...look, angle: -45 });
   };
-  const slide = Math.ceil(top / cell); // labels of columns further left lean into view
+  const slide = Math.ceil(top / cell); // slanted labels of columns further left reach into view
   drawThinned(draw, picture, "across", Math.max(0, seen.firstAcross - slide), seen.lastAcross, every.across);
 }
 
-/** Draw every n-th label, leaving room around the ones that are marked. */
+/** Draw every n-th label, with space around highlighted ones. */
 function drawThinned(draw, picture, axis, first, last, every) {
   const marked = [];
   for (const index of [picture.hover?.[axis], picture.active?.axis === axis ? picture.active.index : undefined]) {
@@ -200,7 +199,7 @@ function labelLook(theme, size, strong, visible, anchor) {
   return { fill: strong ? theme.accent : theme.ink, weight: strong ? 650 : 400, alpha: visible ? 1 : 0.28, size, anchor };
 }
 
-/** What lies at a point of the window: a cell, a label going down, a label going across, or nothing. */
+/** What is at a point of the window: a cell, a label going down, a label going across, or nothing. */
 function hit(picture, geometry, view, x, y) {
   const { cell, left, top } = geometry;
   const within = (index, count) => index >= 0 && index < count;

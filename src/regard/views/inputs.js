@@ -1,14 +1,14 @@
 /**
- * What enters BERT: below each token the vectors of token, segment and position, their sum, and that normalised.
+ * The input of BERT: below each token its token, segment and position vectors, their sum, and the normalized sum.
  *
- * `render(root, data)` takes what inputs.py prepares. Every vector is a strip of colours; the numbers of a token are
- * added up, one by one, in the panel below when it is pointed at or chosen with the keyboard.
+ * `render(root, data)` takes the data that inputs.py prepares. Every vector is a strip of colours. Pointing at a token,
+ * or selecting it with the keyboard, shows its numbers and their sums in the panel below.
  */
 
 import { el, onThemeChange, ordinal, shown, themeOf } from "./dom.js";
 import { colourTable, paintedImage } from "./palette.js";
 
-const WRITTEN = 10; // numbers of a vector that are written out
+const LISTED = 10; // numbers of a vector that the panel lists
 
 export function render(root, data) {
   const strips = [];
@@ -24,7 +24,7 @@ export function render(root, data) {
   const section = el(
     "section",
     { class: "inputs" },
-    el("header", {}, el("h1", { text: data.title }), el("p", { class: "note", text: told(data) })),
+    el("header", {}, el("h1", { text: data.title }), el("p", { class: "note", text: explanation(data) })),
     data.note ? el("p", { class: "note", text: data.note }) : null,
     el("div", { class: "inputs-across", tabindex: 0, role: "region", "aria-label": "tokens and their vectors" }, table),
     panel,
@@ -42,7 +42,7 @@ export function render(root, data) {
     button.addEventListener("keydown", (event) => {
       const next = { ArrowRight: place + 1, ArrowLeft: place - 1 }[event.key];
       if (!heads[next]) return;
-      event.preventDefault(); // or the figure would scroll, too
+      event.preventDefault(); // otherwise the figure scrolls as well
       heads[next].firstChild.focus();
     });
   });
@@ -61,11 +61,11 @@ export function render(root, data) {
   choose(Math.min(1, data.tokens.length - 1));
 }
 
-function told(data) {
+function explanation(data) {
   const thinned = data.every > 1 ? `, of which every ${ordinal(data.every)} is drawn` : "";
   const cut = data.count > data.tokens.length ? ` The first ${data.tokens.length} of ${data.count} tokens are drawn.` : "";
-  const two = data.segments.includes("B") ? " The first text, up to and with its [SEP], is segment A, the second B." : "";
-  return `What enters BERT is the sum of three vectors, normalised: of the token, of its segment and of its position.${two} Each has ${data.width} numbers${thinned}.${cut}`;
+  const two = data.segments.includes("B") ? " The first text, including its [SEP], is segment A; the second is segment B." : "";
+  return `The input of BERT is the normalized sum of three vectors: token, segment and position.${two} Each has ${data.width} numbers${thinned}.${cut}`;
 }
 
 /** A token above its column, in the colour of its segment. */
@@ -83,7 +83,7 @@ function head(data, token, place) {
 
 function vectorRow(data, row, strips) {
   const sign = el("b", { class: "sign", text: row.sign });
-  const length = el("small", { class: "quiet", text: `mean length ${row.length}` });
+  const length = el("small", { class: "quiet", text: `mean norm ${row.length}` });
   const cells = row.vectors.map((numbers, token) => {
     const cell = el("td", { class: "vector" }, symbol(data, row.name, token));
     strips.push({ cell, token, numbers, limit: row.limit });
@@ -100,22 +100,22 @@ function symbol(data, name, token) {
 
 /** The first numbers of a token's vectors, added up. */
 function sum(data, place) {
-  const numbered = Array.from({ length: Math.min(WRITTEN, data.rows[0].vectors[place].length) }, (_, at) => at);
+  const numbered = Array.from({ length: Math.min(LISTED, data.rows[0].vectors[place].length) }, (_, at) => at);
   const title = el(
     "h2",
     {},
     el("bdi", { text: shown(data.tokens[place]) }),
     ` is token ${data.ids[place]}, in segment ${data.segments[place]}, at position ${place}`,
   );
-  const header = el("tr", {}, el("th", { text: "number" }), ...numbered.map((at) => el("th", { text: String(at * data.every) })));
+  const header = el("tr", {}, el("th", { text: "dimension" }), ...numbered.map((at) => el("th", { text: String(at * data.every) })));
   const lines = data.rows.map((row) => {
-    const cells = numbered.map((at) => el("td", { text: written(row.vectors[place][at]) }));
+    const cells = numbered.map((at) => el("td", { text: decimal(row.vectors[place][at]) }));
     return el("tr", { data: { row: row.name } }, el("th", { scope: "row", text: `${row.sign} ${row.name}` }), ...cells);
   });
   const table = el("table", {}, el("thead", {}, header), el("tbody", {}, ...lines));
   return [title, el("div", { class: "inputs-across" }, table)];
 }
 
-function written(number) {
+function decimal(number) {
   return number.toFixed(3).replace("-", "−");
 }

@@ -1,4 +1,4 @@
-"""The vectors of which BERT's input is the sum → a View: token + segment + position, and that normalised.
+"""The vectors of which BERT's input is the sum → a View: token + segment + position, and that normalized.
 
 What is drawn. Long texts are drawn up to MOST_TOKENS tokens. Of wide vectors every n-th number is taken as it is, and
 the page says which n. The three vectors and their sum share one scale of colours, so that it can be seen how much each
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.attention import colour_table
-from regard.views.picture import INK, MUTED, Picture, ordinal, piece_label, shown
+from regard.views.picture import INK, MUTED, Picture, ordinal, shown, token_label
 from regard.views.steps import SIGNED_STOPS
 from regard.views.view import View
 
@@ -32,7 +32,7 @@ ROWS = {
     "segment_vectors": "segment",
     "position_vectors": "position",
     "sums": "sum",
-    "normalised": "after LayerNorm",
+    "normalized": "after LayerNorm",
 }
 SIGNS = ("", "+", "+", "=", "→")
 COLOURS = ("#dcdcfa", "#fde2c8", "#cdeede", "#fad7e6")  # of segments
@@ -51,7 +51,7 @@ class InputSums:
     segment_vectors: Array
     position_vectors: Array
     sums: Array
-    normalised: Array
+    normalized: Array
 
     def __post_init__(self) -> None:
         count = len(self.tokens)
@@ -85,13 +85,13 @@ class InputSums:
 
 
 def inputs_view(found: InputSums, *, title: str, note: str = "") -> View:
-    """A view of what enters the first block. `note` is a sentence shown under the title."""
+    """A view of the input of the first block. `note` is a sentence shown under the title."""
     every = math.ceil(found.sums.shape[1] / MOST_NUMBERS)
     limits = _limits(found)
     data = {
         "title": title,
         "note": note,
-        "tokens": [piece_label(token) for token in found.tokens[:MOST_TOKENS]],
+        "tokens": [token_label(token) for token in found.tokens[:MOST_TOKENS]],
         "count": len(found.tokens),
         "ids": [int(number) for number in found.ids[:MOST_TOKENS]],
         "segments": [SEGMENTS[segment] for segment in found.segments[:MOST_TOKENS]],
@@ -120,14 +120,14 @@ def _short(number: float) -> float:
 
 
 def _limits(found: InputSums) -> dict[str, float]:
-    """Where the colours end: in one place for all that is added up, in another for what is normalised."""
+    """The largest value of the colour scale: one for the vectors and their sum, one for the normalized sum."""
 
     def end(*names: str) -> float:
         numbers = np.abs(np.concatenate([_drawn(found, name).ravel() for name in names]))
         return _short(float(np.quantile(numbers, STRONG))) or _short(float(numbers.max())) or 1.0
 
     added = end(*list(ROWS)[:-1])
-    return {field: end(field) if field == "normalised" else added for field in ROWS}
+    return {field: end(field) if field == "normalized" else added for field in ROWS}
 
 
 def _draw(found: InputSums, *, title: str) -> Picture:
@@ -140,7 +140,7 @@ def _draw(found: InputSums, *, title: str) -> Picture:
     tall = 46 + len(ROWS) * line
     picture = Picture(width, 84 + len(bands) * (tall + 22), title)
     picture.text(margin, 40, shown(title, 100), size=18, weight=600)
-    picture.text(margin, 60, _told(found), fill=MUTED)
+    picture.text(margin, 60, _explanation(found), fill=MUTED)
     limits, table = _limits(found), colour_table(SIGNED_STOPS)
     every = math.ceil(found.sums.shape[1] / MOST_NUMBERS)
     for number, band in enumerate(bands):
@@ -151,7 +151,7 @@ def _draw(found: InputSums, *, title: str) -> Picture:
             x = left + place * column
             colour = COLOURS[found.segments[token] % len(COLOURS)]
             picture.rectangle(x, top, column - 6, 28, fill=colour, radius=6)
-            label = shown(piece_label(found.tokens[token]), 9)
+            label = shown(token_label(found.tokens[token]), 9)
             picture.text(x + (column - 6) / 2, top + 19, label, fill=INK, anchor="middle")
             for at, field in enumerate(ROWS):
                 y = top + 50 + at * line
@@ -163,16 +163,16 @@ def _draw(found: InputSums, *, title: str) -> Picture:
 
 
 def _symbol(found: InputSums, field: str, token: int) -> str:
-    """What the vector is that of: E of a token, a segment or a place."""
+    """The symbol of a vector: E of a token, a segment or a position."""
     names = {
-        "token_vectors": shown(piece_label(found.tokens[token]), 8),
+        "token_vectors": shown(token_label(found.tokens[token]), 8),
         "segment_vectors": SEGMENTS[found.segments[token]],
         "position_vectors": str(token),
     }
     return f"E {names[field]}" if field in names else ""
 
 
-def _told(found: InputSums) -> str:
+def _explanation(found: InputSums) -> str:
     width = found.sums.shape[1]
     every = math.ceil(width / MOST_NUMBERS)
     thinned = f", of which every {ordinal(every)} is drawn" if every > 1 else ""

@@ -1,5 +1,5 @@
 /**
- * The lines: two columns of tokens, joined by a curve for each weight; the stronger, the more opaque.
+ * The lines: two columns of tokens, joined by a curve for each weight; stronger weights are more opaque.
  *
  * Works on the same picture as the heat map: tokens going down stand on the left, tokens going across on the
  * right. Only curves that reach into the window are drawn.
@@ -8,7 +8,7 @@
 import { fitText, textWidth } from "./pens.js";
 
 const HEADER = 34;
-const FAINTEST_SHARE = 0.06; // of the strongest; below it a stripe is a stain beside the text
+const FAINTEST_SHARE = 0.06; // of the strongest weight; weaker stripes would look like noise
 
 export const headLines = { layout, paint, hit };
 
@@ -78,13 +78,13 @@ function paintLine(pen, picture, geometry, view, line, middle, shift) {
   const strength = Math.min(1, line.weight / maximum);
   if (strength < 0.012) return;
   const look = { stroke: picture.colourOf(line.head), line: 1 + strength * (active ? 3 : 2), alpha: strength };
-  // Heads run side by side, so that two that agree are both seen.
+  // Heads are drawn side by side, so that equal links stay visible.
   const { heads } = picture;
   const aside = (heads.indexOf(line.head) - (heads.length - 1) / 2) * Math.min(3, (geometry.pitch * 0.6) / heads.length);
   pen.curve(geometry.leftEdge + shift + 3, from + aside, geometry.rightEdge + shift - 3, to + aside, look);
 }
 
-/** Behind the tokens that the active one meets: a stripe per head, as opaque as its weight. */
+/** Behind the tokens linked to the active one: a stripe per head, as opaque as its weight. */
 function paintShares(pen, picture, geometry, middle, shift) {
   const { active, theme, heads, maximum } = picture;
   const height = geometry.pitch - 4;
@@ -120,7 +120,7 @@ function tokenLook(picture, axis, index, size) {
 function hit(picture, geometry, view, x, y) {
   const index = Math.floor((y + view.top - geometry.top) / geometry.pitch);
   if (y < geometry.top || index < 0) return null;
-  const reach = (geometry.rightEdge - geometry.leftEdge) * 0.2; // the ends of the lines belong to their tokens
+  const reach = (geometry.rightEdge - geometry.leftEdge) * 0.2; // pointing near the end of a line selects its token
   if (x + view.left < geometry.leftEdge + reach) return index < picture.down.visible ? { down: index } : null;
   if (x + view.left > geometry.rightEdge - reach) return index < picture.across.visible ? { across: index } : null;
   return null;

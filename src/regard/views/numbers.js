@@ -1,5 +1,5 @@
 /**
- * The matrix that is shown, as the text of a file. Rows ask and columns are looked at, unless swapped.
+ * The displayed matrix as the text of a file. Rows are queries and columns are keys, unless swapped.
  */
 
 /** The first `visible` rows as lists, each number as short as its precision allows. */
@@ -10,20 +10,20 @@ export function tableOf(matrix, columns, visible) {
   });
 }
 
-/** A table with the tokens in its first line and column, the way round it is seen. */
+/** A table with the tokens in its first line and column, in the displayed orientation. */
 export function asCsv(table, rows, columns, transposed) {
   const turned = () => columns.map((_, at) => table.map((line) => line[at]));
   const [corner, down, across, body] = transposed
-    ? ["is looked at \\ asks", columns, rows, turned()]
-    : ["asks \\ is looked at", rows, columns, table];
+    ? ["key \\ query", columns, rows, turned()]
+    : ["query \\ key", rows, columns, table];
   const lines = [[corner, ...across], ...body.map((line, at) => [down[at], ...line])];
   return lines.map((line) => `${line.map(field).join(",")}\n`).join("");
 }
 
-/** The table with its tokens and how far its numbers may be off. */
+/** The table with its tokens and the largest rounding error of its numbers. */
 export function asJson(table, rows, columns, { address, heads, levels }) {
   const error = Number((1 / levels + 0.25 / levels ** 2).toPrecision(2));
-  return `${JSON.stringify({ address, heads, asks: rows, is_looked_at: columns, weights: table, largest_error: error })}\n`;
+  return `${JSON.stringify({ address, heads, queries: rows, keys: columns, weights: table, max_error: error })}\n`;
 }
 
 function field(value) {

@@ -1,5 +1,5 @@
 /**
- * Bytes out of the text that packing.py makes: base64 of zlib. Knows nothing of what they stand for.
+ * Bytes from the text that packing.py writes: base64 of zlib.
  */
 
 export async function unpacked(text) {

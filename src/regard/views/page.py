@@ -1,11 +1,8 @@
-"""One offline page out of a viewer's modules, its style sheets and its data.
+"""Builds one offline page from a viewer's modules, its style sheets and its data.
 
-The viewers are ordinary ES modules in files. A page that must work from a mail attachment cannot import
-files, so the modules are linked here into one inline script: each becomes a function scope, its imports
-become constants and its exports a returned object. Only the plain forms our own modules use are understood;
-anything else raises, so that a module that would break inside a page breaks its test first.
-
-This module does not know what any viewer shows.
+The viewers are ES modules in files. A page that is opened from a mail attachment cannot import files, so the modules
+are linked into one inline script: each becomes a function scope, its imports become constants and its exports a
+returned object. Only the forms of import and export that these modules use are supported; anything else raises.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from regard.errors import UsageError, unknown
+from regard.utils.errors import UsageError, unknown
 
 VIEWERS = ("attention", "causal", "inputs", "ranks", "report", "senses", "spans", "steps", "tokens", "transfer")
 
@@ -34,7 +31,7 @@ def page(viewer: str, data: dict[str, Any], title: str) -> str:
         raise unknown("viewer", viewer, VIEWERS)
     script, style = link(viewer), style_sheet(viewer)
     # The policy names the only script and the only style that may run: even markup that slipped past the
-    # escaping could neither run nor call home.
+    # escaping could neither run nor send requests.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -47,7 +44,7 @@ def page(viewer: str, data: dict[str, Any], title: str) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{html.escape(readable(title))}</title>\n"
         f"<style>{style}</style>\n"
-        '</head>\n<body>\n<main id="view"><noscript>This page draws itself with JavaScript, '
+        '</head>\n<body>\n<main id="view"><noscript>This page needs JavaScript, '
         "which is switched off here.</noscript></main>\n"
         f'<script type="application/json" id="data">{json_for_html(data)}</script>\n'
         f'<script type="module">{script}</script>\n'

@@ -1,8 +1,8 @@
 /**
- * Colours: for weights (low to high) and for heads (apart from each other). Knows no layout.
+ * Colours: for weights (low to high) and for heads (easy to tell apart).
  *
- * The colour map runs evenly from the paper to its opposite, so that light means low on a light page and
- * dark means low on a dark one. The signed map has the paper in its middle: orange is below zero, violet above.
+ * The colour map starts at the background colour: light means low on a light page, dark means low on a dark one.
+ * The signed map has the background colour at zero: orange is below zero, violet above.
  * The grey map is the same everywhere: white is high.
  */
 
@@ -51,7 +51,7 @@ export function isLight(table, level) {
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140;
 }
 
-/** The colour of a head; past the first eight the hues go round by the golden angle. */
+/** The colour of a head; beyond eight heads the hues advance by the golden angle. */
 export function headColour(head, dark) {
   const named = HEADS[dark ? "dark" : "light"];
   if (head < named.length) return named[head];

@@ -1,7 +1,7 @@
 /**
- * Two pens with the same strokes: one paints on a canvas, one writes an SVG document.
+ * Two pens with the same methods: one paints on a canvas, one writes an SVG document.
  *
- * A drawing is made once, in strokes; the screen and the exported file cannot differ. Knows no attention.
+ * The same calls draw the screen and the exported file, so the two cannot differ.
  */
 
 import { svg } from "./dom.js";
@@ -23,7 +23,7 @@ export function textWidth(text, size) {
   return width;
 }
 
-/** `text`, without its tail if it is wider than `room`. */
+/** `text`, truncated if it is wider than `room`. */
 export function fitText(text, size, room) {
   if (textWidth(text, size) <= room) return text;
   const characters = [...text];
@@ -135,7 +135,7 @@ export class SvgPen {
   }
 
   clip(x, y, width, height, draw) {
-    draw(); // a file shows the whole drawing: there is no scrolled-away part to hide
+    draw(); // a file shows the whole drawing, so there is nothing to clip
   }
 
   toString() {

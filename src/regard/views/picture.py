@@ -84,13 +84,13 @@ class Picture:
 
 
 def text_width(text: str, size: float = 13) -> float:
-    """About how wide `text` will be; a drawing made without a browser cannot measure, so this errs upwards."""
+    """About how wide `text` will be; an estimate that errs upwards, since nothing can be measured without a browser."""
     wide = sum(1 for character in text if unicodedata.east_asian_width(character) in "WF")
     return size * (0.58 * (len(text) - wide) + 1.05 * wide)
 
 
 def shown(token: str, most: int = 18) -> str:
-    """A token as a label: blanks made visible, long ones without their tail."""
+    """A token as a label: blanks are visible, long tokens are truncated."""
     if token == "":
         return "∅"
     visible = token.replace("\n", "⏎").replace("\t", "⇥").replace("\r", "␍")
@@ -100,13 +100,13 @@ def shown(token: str, most: int = 18) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A number as the place in a row: 2nd, 13th."""
+    """An ordinal number: 2nd, 13th."""
     ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
-def piece_label(token: str) -> str:
-    """A token on an axis: the loud marks that begin a word in many vocabularies become a light dot."""
+def token_label(token: str) -> str:
+    """A token on an axis: the marks that start a word in many vocabularies become a dot."""
     return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith(("▁", "Ġ")) else token)
 
 

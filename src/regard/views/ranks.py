@@ -1,7 +1,4 @@
-"""The spectra of value matrices and the loss by rank → a View with two charts.
-
-This module arranges what it is given and knows no model.
-"""
+"""The singular values of value matrices and the loss by rank → a View with two charts."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.picture import MUTED, Picture
 from regard.views.report import draw_chart
 from regard.views.view import View
@@ -21,10 +18,10 @@ from regard.views.view import View
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Of every attention the singular values of its heads' W^V · W^O, and what cutting them off costs."""
+    """Singular values of each head's W^V · W^O at every attention, and the loss after truncating them."""
 
-    width: int  # D: the full matrix is D × D
-    head_width: int  # Dh: the rank is Dh at most
+    d_model: int  # D: the full matrix is D × D
+    head_dim: int  # Dh: the rank is Dh at most
     spectra: Mapping[str, npt.NDArray[Any]]  # address → (H, Dh), the largest first
     ranks: Mapping[str, Sequence[int]]  # address → the rank of each head's product
     losses: Mapping[int, float]  # rank → loss of the text, or of its translation
@@ -39,12 +36,12 @@ class Ranks:
     @property
     def counts(self) -> dict[str, int]:
         """Parameters of a head's value matrix: as one matrix, and as two factors."""
-        return {"full": self.width**2, "factored": 2 * self.width * self.head_width}
+        return {"full": self.d_model**2, "factored": 2 * self.d_model * self.head_dim}
 
     def numbers(self) -> dict[str, Any]:
         return {
-            "width": self.width,
-            "head_width": self.head_width,
+            "d_model": self.d_model,
+            "head_dim": self.head_dim,
             "parameters_of_a_head": self.counts,
             "attentions": [
                 {"address": address, "ranks": list(self.ranks[address]), "singular_values": spectrum.tolist()}
@@ -70,12 +67,12 @@ def ranks_view(ranks: Ranks, *, title: str, note: str = "") -> View:
 
 
 def _note(ranks: Ranks) -> str:
-    counts, width, head_width = ranks.counts, ranks.width, ranks.head_width
+    counts, d_model, head_dim = ranks.counts, ranks.d_model, ranks.head_dim
     highest = max(rank for found in ranks.ranks.values() for rank in found)
     return (
-        f"A head's value matrix is {width} × {width}, made of {width} × {head_width} (W^V) and {head_width} × {width} "
-        f"(W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of at most {head_width}. The "
-        f"highest found here is {highest}."
+        f"A head's value matrix is {d_model} × {d_model}, the product of {d_model} × {head_dim} (W^V) and "
+        f"{head_dim} × {d_model} (W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of "
+        f"at most {head_dim}. The highest rank here is {highest}."
     )
 
 
@@ -90,7 +87,7 @@ def _spectrum(ranks: Ranks, address: str) -> dict[str, Any]:
 def _losses(ranks: Ranks) -> dict[str, Any]:
     points = [[rank, loss] for rank, loss in sorted(ranks.losses.items())]
     return {
-        "title": "loss with all value matrices cut to a rank",
+        "title": "loss with all value matrices truncated to a rank",
         "series": [{"name": "loss", "points": points}],
     }
 

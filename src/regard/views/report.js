@@ -1,7 +1,7 @@
 /**
- * The training report: scores, curves, samples, attention, choices and settings, in the order of interest.
+ * The training report: scores, curves, samples, attention, automatic choices and settings.
  *
- * `render(root, data)` takes what report.py arranges. Attention is shown by the attention viewer itself.
+ * `render(root, data)` takes the data that report.py arranges. Attention is shown by the attention viewer.
  */
 
 import { render as renderAttention } from "./attention.js";
@@ -16,8 +16,8 @@ export function render(root, data) {
     scores(data.scores),
     section("Curves", data.charts.length, () => el("div", { class: "charts" }, ...data.charts.map(chart))),
     section("Samples", data.samples.length, () => samples(data.samples, data.sampleNames, data.compared)),
-    section("What it attends to", data.attention.length, () => attention(data.attention)),
-    section("Chosen automatically", data.notes.length, () => notes(data.notes)),
+    section("Attention", data.attention.length, () => attention(data.attention)),
+    section("Automatic choices", data.notes.length, () => notes(data.notes)),
     section("Settings", data.settings.length, () => settings(data.settings)),
   ];
   root.replaceChildren(el("div", { class: "report" }, ...parts.filter(Boolean)));
@@ -37,7 +37,7 @@ function scores(list) {
   return el("dl", { class: "scores" }, ...cards);
 }
 
-/** The samples as a table; without references there is nothing to compare, and no column for it. */
+/** The samples as a table; the reference column appears only if there are references. */
 function samples(list, [sourceName, referenceName, outputName], comparable) {
   const withReference = list.filter(({ reference }) => reference !== "");
   const compared = comparable ? withReference : [];
@@ -47,7 +47,7 @@ function samples(list, [sourceName, referenceName, outputName], comparable) {
   const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(row));
   const head = el("thead", {}, el("tr", {}, ...shown.map(([, text]) => el("th", { scope: "col", text }))));
   const same = compared.filter(({ reference, output }) => reference === output).length;
-  const words = `${same} of ${compared.length} equal their reference. Words that differ are marked.`;
+  const words = `${same} of ${compared.length} match their reference. Differing words are marked.`;
   const caption = compared.length ? el("caption", { text: words }) : null;
   const box = el("div", { class: "panel samples" }, el("table", {}, caption, head, body));
   if (list.length > SAMPLES_FIRST) {
@@ -65,14 +65,14 @@ function sampleRow({ source, reference, output }, columns, comparable) {
   const content = { source: [source], reference: [reference], output: [output] };
   if (comparable && reference !== "") {
     const same = reference === output;
-    const meaning = same ? "equals the reference" : "differs from the reference";
+    const meaning = same ? "matches the reference" : "differs from the reference";
     const mark = el("span", { class: same ? "mark same" : "mark", text: same ? "✓" : "≠", title: meaning });
     content.output = [mark, ...(same ? [output] : marked(reference, output))];
   }
   return el("tr", {}, ...columns.map(([part, name]) => el("td", { data: { name }, dir: "auto" }, ...content[part])));
 }
 
-/** The output with the words marked that do not lie on the longest common thread with the reference. */
+/** The output, with words marked that are not in the longest common subsequence with the reference. */
 function marked(reference, output) {
   const wanted = reference.split(/\s+/);
   const words = output.split(/\s+/);
@@ -87,7 +87,7 @@ function marked(reference, output) {
   const parts = [];
   let one = 0;
   words.forEach((word, other) => {
-    // Pass over words of the reference that the thread can do without, but never over this very word.
+    // Skip reference words that the common subsequence does not need, but never this word.
     while (one < wanted.length && wanted[one] !== word && common[one + 1][other] === common[one][other]) one += 1;
     const shared = one < wanted.length && wanted[one] === word;
     if (shared) one += 1;

@@ -1,6 +1,6 @@
-"""What a training run did → a View: scores, curves, samples, attention, choices and settings on one page.
+"""A training run → a View: scores, curves, samples, attention, automatic choices and settings on one page.
 
-This module arranges and thins what it is given. It does not read run folders and knows no trainer.
+This module arranges and thins its input. It does not read run folders and does not depend on the trainer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.picture import INK, MUTED, RULE, Picture, text_width
 from regard.views.view import View
 
@@ -62,7 +62,7 @@ def report_view(
 
 
 def thin(points: Curve, most: int = MOST_POINTS) -> list[list[float | None]]:
-    """At most `most` points that keep the curve's outline: the lowest and highest of each stretch.
+    """At most `most` points that preserve the curve's outline: the lowest and highest of each interval.
 
     A value that is NaN or infinite becomes None, a gap in the curve.
     """
@@ -130,7 +130,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
 
 
 def _draw(title: str, scores: Sequence[Mapping[str, str]], charts: Sequence[Mapping[str, Any]]) -> Picture:
-    """Scores and curves as a still picture, two charts a line."""
+    """Scores and curves as a still picture, two charts per line."""
     margin, chart_width, chart_height, gap = 28, 400, 230, 28
     width = 2 * margin + 2 * chart_width + gap
     top = 76 + (74 if scores else 0)
@@ -151,7 +151,7 @@ def _draw(title: str, scores: Sequence[Mapping[str, str]], charts: Sequence[Mapp
 
 
 def draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, width: float, height: float) -> None:
-    """One chart of a still picture: its title, its axes and its curves."""
+    """Draw one chart of a still picture: its title, its axes and its curves."""
     points = [point for one in chart["series"] for point in one["points"] if point[1] is not None]
     picture.text(x, y + 14, chart["title"], weight=600)
     if not points:

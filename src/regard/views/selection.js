@@ -1,9 +1,9 @@
 /**
- * What the reader of an attention view has chosen to see, and the numbers and words that follow from it.
+ * The state of an attention viewer, and the numbers and texts derived from it.
  *
- * The state lives in one object, `state`; methods that change it draw nothing. A *spot* is a place of the drawing
- * (down, across), *tokens* are places of the matrix (row, column): they differ where the axes are swapped. Knows
- * no page: attention.js builds one and draws.
+ * All state is in one object, `state`; methods that change it draw nothing. A *spot* is a position in the drawing
+ * (down, across), *tokens* are positions in the matrix (row, column): they differ when the axes are swapped.
+ * attention.js builds the page and draws.
  */
 
 import { shown } from "./dom.js";
@@ -12,11 +12,11 @@ import { transpose } from "./tiles.js";
 import { weightText } from "./words.js";
 
 const MOST_LINES = 6000;
-const LISTED = 7; // partners of one token
+const LISTED = 7; // links of one token
 const PAIRS = 6; // links of a whole map
 
-// Many vocabularies begin a word with "▁", which is as loud as a letter; on an axis a light dot does.
-const PIECE_MARK = "▁";
+// Many vocabularies mark the start of a word with "▁". On an axis a dot is easier to read.
+const SPACE_MARK = "▁";
 const WORD_MARK = "·";
 
 export class Selection {
@@ -43,7 +43,7 @@ export class Selection {
     };
   }
 
-  /* ---- moving about ---- */
+  /* ---- navigation ---- */
 
   layers() {
     return this.kinds.get(this.state.map.kind);
@@ -53,21 +53,21 @@ export class Selection {
     Object.assign(this.state, changes);
   }
 
-  /** Look at another layer or kind; keep what still makes sense there. */
+  /** Switch to another layer or kind; carry over what applies there. */
   goTo(map) {
     const { map: before, heads, pin, step } = this.state;
     const all = heads.length === before.heads;
-    const kept = heads.filter((head) => head < map.heads);
+    const shared = heads.filter((head) => head < map.heads);
     this.set({
       map,
-      heads: all || kept.length === 0 ? everyHead(map) : kept,
+      heads: all || shared.length === 0 ? everyHead(map) : shared,
       pin: map.rows === before.rows && map.columns === before.columns ? pin : null,
       hover: null,
       step: step !== null && step < this.data.axes[map.rows].length ? step : null,
     });
   }
 
-  /** The layer of another kind that lies nearest to this one. */
+  /** The layer of another kind nearest to this one. */
   nearest(kind) {
     const { layer } = this.state.map;
     const away = (map) => Math.abs(map.layer - layer);
@@ -75,7 +75,7 @@ export class Selection {
   }
 
   /** The map `by` layers deeper, if there is one. */
-  neighbour(by) {
+  neighbor(by) {
     return this.layers()[this.layers().indexOf(this.state.map) + by];
   }
 
@@ -97,7 +97,12 @@ export class Selection {
     return this.state.heads.length === this.state.map.heads;
   }
 
-  /** Keep the token of a spot; the one that is kept already is released. */
+  /** Whether several heads are drawn one by one, not as their mean. */
+  showsEachHead() {
+    return this.state.mode === "lines" && this.state.heads.length > 1;
+  }
+
+  /** Pin the token at a spot; unpin it if it is pinned already. */
   pick(spot) {
     const tokens = this.toTokens(spot);
     const axis = tokens?.row !== undefined ? "row" : "column";
@@ -105,7 +110,7 @@ export class Selection {
     this.set({ pin: !tokens || same ? null : { axis, index: tokens[axis] } });
   }
 
-  /* ---- pointing ---- */
+  /* ---- pointer ---- */
 
   toTokens(spot) {
     if (!spot) return null;
@@ -124,14 +129,14 @@ export class Selection {
     return mode === "map" && hover?.row !== undefined && hover?.column !== undefined;
   }
 
-  /** The token that read-out and bars are about: the pinned one, or the one pointed at. */
+  /** The token that readout and bars describe: the pinned one, or the one pointed at. */
   inFocus() {
     const { pin, hover, mode } = this.state;
     if (mode === "overview") return null;
     return pin ?? tokenOf(hover);
   }
 
-  /** What the drawing needs to know about the token that stands out: the pinned one, among lines the one pointed at. */
+  /** What the drawing highlights: the pinned token or, among lines, the one pointed at. */
   focus() {
     const { pin, hover, transposed, heads, threshold, mode } = this.state;
     const active = pin ?? (mode === "lines" ? tokenOf(hover) : null);
@@ -145,7 +150,7 @@ export class Selection {
 
   /* ---- numbers ---- */
 
-  /** Take the unpacked weights of the chosen layer; the mean of its chosen heads is worked out once. */
+  /** Use the unpacked weights of a layer; the mean of the selected heads is computed once. */
   use(layer) {
     this.layer = layer;
     const { heads, map } = this.state;
@@ -157,20 +162,20 @@ export class Selection {
     this.peak = this.mean.reduce((most, weight) => Math.max(most, weight), 0) || 1;
   }
 
-  /** The matrix the way round it is drawn. */
+  /** The matrix in the orientation in which it is drawn. */
   grid() {
     if (!this.state.transposed) return this.mean;
     this.turnedMean ??= transpose(this.mean, this.layer.rows.length, this.layer.columns.length);
     return this.turnedMean;
   }
 
-  /** The weight drawn strongest. Lines of several heads are compared by single weights, not by their mean. */
+  /** The weight with the strongest colour. Lines of several heads are compared by single weights, not by their mean. */
   maximum() {
     if (this.state.fixed) return 1;
     return this.state.mode === "lines" ? (this.lines().lines.at(-1)?.weight ?? 1) : this.peak;
   }
 
-  /** The strongest weights of the chosen heads, and how many there are in all. */
+  /** The strongest weights of the selected heads, and how many there are in total. */
   lines() {
     const { heads, threshold } = this.state;
     const key = `${this.layer.map.address} ${heads} ${threshold}`;
@@ -181,7 +186,7 @@ export class Selection {
     return this.linesFound;
   }
 
-  /** How many rows there are, or are there so far while decoding. */
+  /** How many rows are shown: all, or those decoded so far. */
   visibleRows() {
     const { map, step } = this.state;
     return map.grows && step !== null ? step : this.data.axes[map.rows].length;
@@ -191,7 +196,7 @@ export class Selection {
     return this.mean[row * this.layer.columns.length + column];
   }
 
-  /** The strongest partners of a token, each with its name, its weight and the weight's text. */
+  /** The strongest links of a token, each with the other token's name, the weight and the weight as text. */
   ranked({ axis, index }) {
     const count = axis === "row" ? this.layer.columns.length : this.visibleRows();
     const list = [];
@@ -208,26 +213,31 @@ export class Selection {
     }));
   }
 
-  /** The strongest cells of the whole map, strongest first. */
+  /** The strongest links, strongest first. Lines of several heads are ranked one by one, each with its head. */
   strongest() {
     const width = this.layer.columns.length;
+    const cells = this.visibleRows() * width;
     const best = [];
-    for (let at = 0; at < this.visibleRows() * width; at += 1) {
-      const weight = this.mean[at];
-      if (weight > (best.length < PAIRS ? 0 : best.at(-1).weight)) {
-        best.splice(best.findLastIndex((one) => one.weight >= weight) + 1, 0, { at, weight });
+    const collect = (matrix, head) => {
+      for (let at = 0; at < cells; at += 1) {
+        const weight = matrix(at);
+        if (weight <= (best.length < PAIRS ? 0 : best.at(-1).weight)) continue;
+        best.splice(best.findLastIndex((link) => link.weight >= weight) + 1, 0, { at, weight, head });
         best.length = Math.min(best.length, PAIRS);
       }
-    }
-    return best.map(({ at, weight }) => ({
+    };
+    if (this.showsEachHead()) for (const head of this.state.heads) collect((at) => this.layer.weightAt(head, at), head);
+    else collect((at) => this.mean[at], null);
+    return best.map(({ at, weight, head }) => ({
       row: this.rowLabels()[Math.floor(at / width)],
       column: this.columnLabels()[at % width],
+      head,
       weight,
       text: this.number(weight),
     }));
   }
 
-  /* ---- words and files ---- */
+  /* ---- text and files ---- */
 
   rowLabels() {
     return this.labels[this.state.map.rows];
@@ -241,7 +251,7 @@ export class Selection {
     return (axis === "row" ? this.rowLabels() : this.columnLabels())[index];
   }
 
-  /** Whether a label on either axis begins with the dot that stands for a space. */
+  /** Whether a label on either axis begins with the dot that marks the start of a word. */
   hasWordMarks() {
     return [...this.rowLabels(), ...this.columnLabels()].some((label) => label.startsWith(WORD_MARK) && label.length > 1);
   }
@@ -251,10 +261,15 @@ export class Selection {
   }
 
   headsInWords() {
-    const { heads, mode } = this.state;
+    const { heads } = this.state;
     if (heads.length === 1) return `head ${heads[0]}`;
     const which = this.hasAllHeads() ? "all heads" : `heads ${heads.join(", ")}`;
-    return mode === "lines" ? which : `mean of ${which}`;
+    return this.showsEachHead() ? which : `mean of ${which}`;
+  }
+
+  /** A remark beside numbers that are means where the drawing shows each head. */
+  meanRemark() {
+    return this.showsEachHead() ? `mean of ${this.headsInWords()}` : null;
   }
 
   caption() {
@@ -264,7 +279,7 @@ export class Selection {
 
   fileName() {
     const { heads, map } = this.state;
-    return `${map.address}.${this.hasAllHeads() ? "all-heads" : `head-${heads.join("-")}`}`;
+    return `${map.address}.${this.hasAllHeads() && heads.length > 1 ? "all-heads" : `head-${heads.join("-")}`}`;
   }
 
   csv() {
@@ -288,7 +303,7 @@ export function everyHead(map) {
 }
 
 function labelOf(token) {
-  const begins = token.startsWith(PIECE_MARK) && token.length > 1;
+  const begins = token.startsWith(SPACE_MARK) && token.length > 1;
   return shown(begins ? WORD_MARK + token.slice(1) : token);
 }
 
@@ -299,7 +314,7 @@ function groupByKind(maps) {
   return kinds;
 }
 
-/** The token of a spot that is pointed at, its row before its column. */
+/** The token pointed at: that of the row, or else that of the column. */
 function tokenOf(hover) {
   if (hover?.row !== undefined) return { axis: "row", index: hover.row };
   return hover?.column !== undefined ? { axis: "column", index: hover.column } : null;

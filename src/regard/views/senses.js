@@ -1,7 +1,8 @@
 /**
- * Same word, other meaning: how often a layer's nearest neighbour has the same sense, and every sentence as a point.
+ * Word senses: how often the nearest sentence has the same sense, by layer, and every sentence as a point on a map.
  *
- * `render(root, data)` takes what senses.py prepares. Pointing at a point tells its sentence and those nearest to it.
+ * `render(root, data)` takes the data that senses.py prepares. Pointing at a point shows its sentence and the nearest
+ * ones.
  */
 
 import { chart } from "./charts.js";
@@ -25,21 +26,21 @@ export function render(root, data) {
   root.replaceChildren(el("section", { class: "senses" }, header, words.element, place));
 }
 
-/** One word: its chart, its map with a slider over the layers, and what is told of a sentence. */
+/** One word: its chart, its map with a slider over the layers, and the sentence pointed at. */
 function study(word) {
   const state = { layer: word.best, pinned: null };
   const drawing = svg("svg", { class: "map-drawing", height: HEIGHT, role: "group", "aria-label": `sentences with ${word.word}` });
-  const told = el("div", { class: "told", "aria-live": "polite" });
+  const details = el("div", { class: "sentence-details", "aria-live": "polite" });
   const numbers = el("p", { class: "quiet numbers" });
   const legend = el("div", { class: "chart-legend" }, ...word.senses.map((sense, number) => entry(sense, word.counts[number], number)));
-  const tell = (place) => told.replaceChildren(...sentence(word, state.layer, place));
+  const tell = (place) => details.replaceChildren(...sentence(word, state.layer, place));
   const idle = () => {
-    if (state.pinned === null) told.replaceChildren(el("p", { class: "quiet", text: "Point at a sentence to read it, and those nearest to it. A click keeps it." }));
+    if (state.pinned === null) details.replaceChildren(el("p", { class: "quiet", text: "Point at a dot to read its sentence and the nearest ones. Click to pin it." }));
     else tell(state.pinned);
   };
   const redraw = () => {
     const { name, accuracy, within, across } = word.layers[state.layer];
-    const share = `${(100 * accuracy).toFixed(1)} % told rightly (majority ${(100 * word.majority).toFixed(1)} %)`;
+    const share = `${(100 * accuracy).toFixed(1)} % correct (majority baseline ${(100 * word.majority).toFixed(1)} %)`;
     numbers.textContent = `${title(name)}: ${share}; mean cosine within a sense ${within.toFixed(3)}, across senses ${across.toFixed(3)}.`;
     draw(drawing, word, state, { tell, idle, pin: (place) => { state.pinned = state.pinned === place ? null : place; redraw(); idle(); } });
   };
@@ -62,12 +63,12 @@ function study(word) {
   idle();
   const left = word.count > word.texts.length ? el("p", { class: "quiet", text: `${word.texts.length} of ${word.count} sentences are drawn.` }) : null;
   const map = el("figure", { class: "panel map" }, el("div", { class: "chart-head" }, el("h3", { text: `“${word.word}” in its sentences` })), legend, layers.element, numbers, drawing, left);
-  return el("div", { class: "study" }, el("div", { class: "charts" }, chart({ ...word.chart, axis: "layer" }), el("div", { class: "panel" }, told)), map);
+  return el("div", { class: "study" }, el("div", { class: "charts" }, chart({ ...word.chart, axis: "layer" }), el("div", { class: "panel" }, details)), map);
 }
 
 function title(name) {
-  if (name === "static") return "static: the table alone";
-  return name === "0" ? "0: with positions" : name;
+  if (name === "static") return "static: embeddings only";
+  return name === "0" ? "0: embeddings with positions" : name;
 }
 
 function entry(sense, count, number) {

@@ -1,7 +1,4 @@
-"""What a word means, by the vectors it has in sentences → a View: accuracy by layer, and a map for every layer.
-
-This module arranges what it is given and knows no model.
-"""
+"""Word senses, by a word's vectors in sentences → a View: accuracy by layer, and a map for every layer."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError, unknown
+from regard.utils.errors import UsageError, unknown
 from regard.views.picture import MUTED, Picture, text_width
 from regard.views.report import SERIES_COLOURS, draw_chart
 from regard.views.view import View
 
-STATIC = "static"  # the layer below all: the table alone, before a position or a neighbour is added
+STATIC = "static"  # the layer below all: the table alone, before a position or a neighbor is added
 MOST_DRAWN = 300  # sentences of a word on the map
 NEAREST = 5  # that are named for each
 
@@ -49,7 +46,7 @@ class WordSenses:
     texts: tuple[str, ...]
     meant: tuple[str, ...]  # the sense in each text
     starts: tuple[int, ...]  # where the word stands in each
-    majority: float  # share of sentences with the commonest sense
+    majority: float  # share of sentences with the most frequent sense
     layers: tuple[LayerSenses, ...]
 
     def layer(self, name: str | int) -> LayerSenses:
@@ -95,7 +92,7 @@ class Senses:
 
     @property
     def majority(self) -> float:
-        """What always naming a word's commonest sense would reach."""
+        """Accuracy of always choosing a word's most frequent sense."""
         return self._mean([word.majority for word in self.words])
 
     def _mean(self, shares: Sequence[float]) -> float:
@@ -115,7 +112,7 @@ class Senses:
         total = sum(len(word.texts) for word in self.words)
         names = [word.word for word in self.words]
         widths = [max(8, len(name)) for name in names]
-        title = f"{total:,} sentences: how often the nearest other sentence has the same sense, in %; mean cosines"
+        title = f"{total:,} sentences: accuracy of the nearest sentence's sense, in %; mean cosines"
         head = "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True))
         rows = [title, f"{'layer':<10}{head}  {'all':>8}  {'within':>8}  {'across':>8}"]
 
@@ -166,15 +163,11 @@ def senses_view(senses: Senses, *, title: str, note: str = "") -> View:
 
 def _note(senses: Senses) -> str:
     best = max(senses.names, key=senses.accuracy)
-    static = (
-        f", the word's vector before any context {100 * senses.accuracy(STATIC):.1f} %"
-        if STATIC in senses.names
-        else ""
-    )
+    static = f"; the static embedding reaches {100 * senses.accuracy(STATIC):.1f} %" if STATIC in senses.names else ""
     return (
-        f"A word's vector in a sentence, and the sentence whose vector is nearest to it by cosine: have both the same "
-        f"sense? In {100 * senses.accuracy(best):.1f} % of the sentences at layer {best}; always naming the commonest "
-        f"sense reaches {100 * senses.majority:.1f} %{static}."
+        f"How often a word has the same sense in a sentence and in the nearest other sentence, by the cosine of its "
+        f"vectors: {100 * senses.accuracy(best):.1f} % at layer {best}. Always choosing the most frequent sense "
+        f"reaches {100 * senses.majority:.1f} %{static}."
     )
 
 
@@ -229,12 +222,12 @@ def _chart(word: WordSenses) -> dict[str, Any]:
     blocks = [layer for layer in word.layers if layer.name != STATIC]
     ends = [int(blocks[0].name), int(blocks[-1].name)]
     contextual = [[int(layer.name), 100 * layer.accuracy] for layer in blocks]
-    series = [{"name": "nearest neighbour", "points": contextual}]
+    series = [{"name": "nearest neighbor", "points": contextual}]
     static = next((layer for layer in word.layers if layer.name == STATIC), None)
     if static is not None:
         series.append({"name": "static vector", "points": [[end, 100 * static.accuracy] for end in ends]})
-    series.append({"name": "majority", "points": [[end, 100 * word.majority] for end in ends]})
-    return {"title": f"senses of “{word.word}” told rightly, in %", "series": series}
+    series.append({"name": "majority baseline", "points": [[end, 100 * word.majority] for end in ends]})
+    return {"title": f"accuracy for the senses of “{word.word}”, in %", "series": series}
 
 
 def _draw(senses: Senses, title: str) -> Picture:

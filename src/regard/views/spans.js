@@ -1,7 +1,7 @@
 /**
- * A passage that answers a question: where the answer begins, where it ends, and what else it could be.
+ * The answer to a question in its passage: start and end probabilities of every token, and other candidates.
  *
- * `render(root, data)` takes what spans.py prepares. The text of the passage stays as it is, to be copied.
+ * `render(root, data)` takes the data that spans.py prepares. The text of the passage is unchanged and can be copied.
  */
 
 import { el } from "./dom.js";
@@ -12,11 +12,11 @@ export function render(root, data) {
   const letters = [...data.passage]; // places are counted in characters, as Python does
   const cut = (start, end) => letters.slice(start, end).join("");
   const report = el("p", { class: "mark-report quiet", "aria-live": "polite" });
-  const idle = () => report.replaceChildren("Point at a token to see how likely the answer begins or ends with it.");
+  const idle = () => report.replaceChildren("Point at a token to see the probability that the answer starts or ends there.");
   const tell = ([start, end, begins, ends]) =>
     report.replaceChildren(
       el("bdi", { class: "token", text: cut(start, end) }),
-      `: the answer begins here with ${percent(begins)}, and ends here with ${percent(ends)}`,
+      `: the answer starts here with ${percent(begins)} and ends here with ${percent(ends)}`,
     );
   const tokens = data.marks.map((mark) => token(cut, mark, tell, idle));
   const rows = data.candidates.map((candidate, number) => row(cut, candidate, number, () => choose(number)));
@@ -59,7 +59,7 @@ function token(cut, mark, tell, idle) {
   );
 }
 
-/** The tokens with what stands between them, so that the passage can be read and copied whole. */
+/** The tokens and the text between them, so that the passage can be read and copied as a whole. */
 function between(marks, tokens, cut) {
   const parts = [];
   let at = 0;
@@ -71,7 +71,7 @@ function between(marks, tokens, cut) {
   return parts.filter((part) => part !== "");
 }
 
-/** One of the answers there could be; without text it is silence. */
+/** A candidate answer; an empty span means no answer. */
 function row(cut, [start, end, probability], number, choose) {
   return el(
     "button",
@@ -90,6 +90,6 @@ function row(cut, [start, end, probability], number, choose) {
 
 function legend() {
   const swatch = (kind, text) => el("span", {}, el("i", { class: `swatch ${kind}` }), text);
-  const swatches = [swatch("begins", "an answer begins here"), swatch("ends", "an answer ends here")];
+  const swatches = [swatch("begins", "probability that the answer starts here"), swatch("ends", "probability that it ends here")];
   return el("p", { class: "quiet span-legend" }, ...swatches);
 }

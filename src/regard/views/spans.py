@@ -1,16 +1,15 @@
-"""A passage with two numbers for each of its tokens, where an answer begins and where it ends → a View.
-
-The best answers stand beside it, and whether there is none. This module knows no model and no tokenizer.
-"""
+"""A passage with start and end probabilities of an answer at each token → a View, with the best candidates."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.picture import INK, MUTED, Picture, shown, text_width
 from regard.views.view import View
 
@@ -19,7 +18,7 @@ BEGINS, ENDS, ANSWER = "#d97200", "#4a3fc0", "#fbe9b7"
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A token of the passage: its characters, and how likely an answer begins and ends with it."""
+    """A token of the passage: its characters, and the probabilities that the answer starts and ends with it."""
 
     start: int
     end: int
@@ -29,7 +28,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A stretch of the passage that may be the answer; without characters it is silence."""
+    """A span of the passage that may be the answer; an empty span means no answer."""
 
     start: int
     end: int
@@ -44,6 +43,16 @@ class SpanMarks:
     passage: str
     marks: Sequence[Mark]
     candidates: Sequence[Candidate]
+
+    def numbers(self) -> dict[str, Any]:
+        """All numbers, as JSON values."""
+        return {
+            "marks": [dataclasses.asdict(mark) for mark in self.marks],
+            "candidates": [
+                {"text": self.passage[candidate.start : candidate.end], **dataclasses.asdict(candidate)}
+                for candidate in self.candidates
+            ],
+        }
 
     def __post_init__(self) -> None:
         if not self.marks or not self.candidates:
@@ -68,7 +77,7 @@ def spans_view(found: SpanMarks, *, note: str = "") -> View:
 
 
 def _draw(found: SpanMarks) -> Picture:
-    """The passage in lines, over each token how likely an answer begins there, under it how likely it ends there."""
+    """The passage in lines: above each token its start probability, below it its end probability."""
     margin, width, line, size, bar = 24, 900, 62, 15, 16
     answer = found.candidates[0]
     x, y = float(margin), 120.0
@@ -90,6 +99,6 @@ def _draw(found: SpanMarks) -> Picture:
         picture.rectangle(left, top - 17 - bar * mark.begins, room, bar * mark.begins, fill=BEGINS)
         picture.rectangle(left, top + 9, room, bar * mark.ends, fill=ENDS)
         picture.text(left + 2, top, label, size=size, fill=INK)
-    legend = "orange, above: how likely the answer begins here; violet, below: how likely it ends here"
+    legend = "orange, above: probability that the answer starts here; violet, below: that it ends here"
     picture.text(margin, y + 48, legend, size=12, fill=MUTED)
     return picture

@@ -1,7 +1,7 @@
 /**
- * A window onto a drawing that may be larger than the screen: a canvas that stays put while its space scrolls.
+ * A viewport for a drawing that may be larger than the screen: the canvas stays in place while its space scrolls.
  *
- * Whatever is drawn must offer layout, paint and hit (see heatmap.js and lines.js). Knows no attention.
+ * A drawing provides layout, paint and hit (see heatmap.js and lines.js).
  */
 
 import { el } from "./dom.js";
@@ -35,7 +35,7 @@ export class Stage {
     this.arrange();
   }
 
-  /** Change the picture without measuring anew: for hovering and such. */
+  /** Change the picture without a new layout, for example when hovering. */
   update(changes) {
     Object.assign(this.picture, changes);
     this.repaint();
@@ -45,15 +45,23 @@ export class Stage {
     const width = this.element.clientWidth;
     if (!this.drawing || width < 60) return;
     this.knownWidth = width;
-    const tallest = Math.max(340, Math.min(820, globalThis.innerHeight * 0.66));
+    const tallest = this.tallest();
     const geometry = this.drawing.layout(this.picture, { width, height: tallest }, this.zoom);
     this.geometry = geometry;
-    // Where cells lie, for anyone who steers the page from outside.
+    // Where the cells are, for scripts that drive the page from outside.
     Object.assign(this.element.dataset, { left: geometry.left, top: geometry.top, cell: geometry.cell ?? geometry.pitch });
     this.space.style.width = `${geometry.width}px`;
     this.space.style.height = `${geometry.height}px`;
     this.element.style.height = `${Math.ceil(Math.min(geometry.height, tallest)) + (geometry.width > width ? 14 : 0)}px`;
     this.repaint();
+  }
+
+  /** The height available to the drawing: what its panel has left in a notebook's frame, else a share of the window. */
+  tallest() {
+    const { parentElement } = this.element;
+    const style = getComputedStyle(parentElement);
+    if (!style.getPropertyValue("--fills-frame")) return Math.max(340, Math.min(820, globalThis.innerHeight * 0.66));
+    return parentElement.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
   }
 
   repaint() {
@@ -103,7 +111,7 @@ export class Stage {
     return this.drawing.hit(this.picture, this.geometry, this.view(), event.clientX - box.left, event.clientY - box.top);
   }
 
-  /** The whole drawing, scrolled-away parts too, as the text of an SVG file. */
+  /** The whole drawing, including parts scrolled out of view, as the text of an SVG file. */
   toSvg(title) {
     const { geometry, picture } = this;
     const pen = new SvgPen(geometry.width, geometry.height, title, picture.theme.paper);

@@ -1,8 +1,8 @@
 /**
  * The five steps of one multi-head attention: words, vectors, matrices, attention of each head, output.
  *
- * `render(root, data)` takes what steps.py packs. Every matrix is a picture of one pixel per number; the number
- * under the pointer, or under the arrow keys, is written beside it.
+ * `render(root, data)` takes the data that steps.py packs. Every matrix is a picture of one pixel per number; the number
+ * under the pointer, or at the arrow keys' cursor, is shown next to it.
  */
 
 import { el, onThemeChange, ordinal, shown, themeOf } from "./dom.js";
@@ -46,18 +46,18 @@ class StepsViewer {
       return el("p", { class: "words" }, ...chips);
     };
     const parts = data.parts.memory.length
-      ? [remark("asks"), list(data.rows), remark("is looked at"), list(data.columns)]
+      ? [remark("queries"), list(data.rows), remark("keys and values"), list(data.columns)]
       : [list(data.rows)];
     const most = Math.max(data.rows.length, data.columns.length);
-    const cut = most > data.mostTokens ? `The first ${data.mostTokens} of ${most} pieces are drawn, here and below.` : null;
-    const marks = data.wordMarks ? "A dot begins a word." : null;
-    return this.step(1, ["This is the sentence"], [cut, marks], ...parts);
+    const cut = most > data.mostTokens ? `The first ${data.mostTokens} of ${most} tokens are drawn, here and below.` : null;
+    const marks = data.wordMarks ? "A dot marks the start of a word." : null;
+    return this.step(1, ["The sentence"], [cut, marks], ...parts);
   }
 
   vectors() {
     const { parts, embedded } = this.data;
-    const title = embedded ? "Each word becomes a vector: X" : "In place of the words' vectors: R, from the layer below";
-    const memory = parts.memory.map((one) => [remark("and the encoder's output, which is looked at"), this.strip(one)]);
+    const title = embedded ? "Each token becomes a vector: X" : "The input is R, the output of the layer below";
+    const memory = parts.memory.map((one) => [remark("and the encoder's output, for keys and values"), this.strip(one)]);
     return this.step(2, [title], [this.thinned(parts.inputs[0])], this.strip(parts.inputs[0]), ...memory.flat(), this.legend("inputs"));
   }
 
@@ -67,7 +67,7 @@ class StepsViewer {
     const source = parts.memory.length ? parts.memory[0].name : x;
     const title = [`Split into ${heads} ${heads === 1 ? "head" : "heads"}: multiply `, symbol(x)];
     if (source !== x) title.push(" and ", symbol(source));
-    title.push(" with the matrices of each");
+    title.push(" by the matrices of each");
     const formula = ["Q", "K", "V"].map((letter) => {
       const from = letter === "Q" ? x : source;
       return el("span", {}, symbol(from), " × ", symbol(["W", letter, "i"]), " = ", symbol([letter, "", "i"]));
@@ -105,7 +105,7 @@ class StepsViewer {
 
   output() {
     const { parts } = this.data;
-    const title = ["Join the heads, multiply with ", symbol(["W", "O", ""]), ": the layer's output Z"];
+    const title = ["Concatenate the heads, multiply by ", symbol(["W", "O", ""]), ": the output Z"];
     const product = el(
       "div",
       { class: "product" },
@@ -170,7 +170,7 @@ class StepsViewer {
     return el("figure", { class: "matrix" }, name, this.labelled(first, tall, heads * first.drawn[1], cells, under));
   }
 
-  /** Tokens beside the cells; every column has at least a pixel, and what is too wide for the window scrolls. */
+  /** Tokens beside the cells; every column has at least a pixel, and what does not fit into the window scrolls. */
   labelled(one, tall, columns, cells, under = null) {
     const tokens = this.tokens(one.tokens[0]).slice(0, one.drawn[0]);
     const labels = tokens.map((text) => el("bdi", { text, title: text, style: { height: `${tall}px`, "line-height": `${tall}px` } }));
@@ -271,7 +271,7 @@ class StepsViewer {
 
   /* ---- words ---- */
 
-  /** Write the number of a cell beside it. */
+  /** Show the number of a cell next to it. */
   tell(ones, row, column, box) {
     const head = ones.length > 1 ? Math.floor(column / ones[0].drawn[1]) : 0;
     const one = ones[head];
@@ -295,7 +295,7 @@ class StepsViewer {
     this.tip.style.setProperty("top", `${above > MARGIN ? above : box.bottom + MARGIN}px`);
   }
 
-  /** A number with as many decimals as its packing is good for. */
+  /** A number with as many decimals as its packed precision allows. */
   precise(one, row, column) {
     const error = this.data.scales[one.kind].peak / 65534;
     const decimals = Math.max(0, Math.min(12, Math.floor(-Math.log10(error))));
@@ -303,10 +303,10 @@ class StepsViewer {
   }
 
   tokens(which) {
-    return which === "looked at" ? this.data.columns : this.data.rows;
+    return which === "key" ? this.data.columns : this.data.rows;
   }
 
-  /** Which rows and columns are drawn, where not all are. */
+  /** Which rows and columns are drawn, if not all are. */
   thinned(one) {
     const said = ["row", "column"]
       .map((word, axis) => [word, one.every[axis]])
@@ -323,13 +323,13 @@ class StepsViewer {
     this.painters.push(({ signed: both, shares }) => ramp.style.setProperty("background", (signed ? both : shares).gradient));
     const short = (number) => String(Number(number.toPrecision(2))).replace("-", "−");
     const marks = (signed ? [-limit, 0, limit] : [0, limit / 2, limit]).map((number) => el("span", { text: short(number) }));
-    const over = signed && peak > limit ? remark(`and beyond, to ±${short(peak)}`) : null;
+    const over = signed && peak > limit ? remark(`largest value ±${short(peak)}`) : null;
     const label = name ? el("span", {}, name) : null;
     return el("div", { class: "steps-legend" }, label, el("div", { class: "scale" }, ramp, ...marks), over);
   }
 }
 
-/** A name such as W with Q above and 0 below. */
+/** A name such as W with superscript Q and subscript 0. */
 function symbol([letter, above, below]) {
   const raised = above ? el("sup", { text: above }) : null;
   return el("span", { class: "symbol" }, el("i", { text: letter }), raised, below !== "" ? el("sub", { text: below }) : null);
@@ -347,7 +347,7 @@ function remark(text) {
   return el("p", { class: "quiet small", text });
 }
 
-/** Few rows are tall, many are low, but never lower than `least`. */
+/** The height of a row: less with more rows, but at least `least`. */
 function rowHeight(rows, most, least) {
   return Math.max(least, Math.min(most, Math.round(120 / rows)));
 }

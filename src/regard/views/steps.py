@@ -4,7 +4,7 @@ The steps are those of the usual figure of eight heads: the sentence, its vector
 attention of each head, and the heads joined and multiplied with W^O. This module checks that the arrays fit
 together, takes what can be drawn, and packs it. It knows no model and computes nothing that it draws.
 
-What is drawn. Long texts are drawn up to MOST_TOKENS pieces. Wide matrices are sampled: every n-th row or column is
+What is drawn. Long texts are drawn up to MOST_TOKENS tokens. Wide matrices are sampled: every n-th row or column is
 taken as it is, and the page says which n; nothing is averaged, so each number on the page is one of the model's.
 
 Packing. A number v is stored as the 16-bit integer nearest to v / peak · 32767, where peak is the largest absolute
@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.attention import colour_table
 from regard.views.packing import packed
-from regard.views.picture import INK, MUTED, RULE, Picture, piece_label, text_width
+from regard.views.picture import INK, MUTED, RULE, Picture, text_width, token_label
 from regard.views.view import View
 
-MOST_TOKENS = 32  # pieces of a text that are drawn
+MOST_TOKENS = 32  # tokens of a text that are drawn
 MOST_COLUMNS = 512  # columns drawn of X and of the output
 HEAD_COLUMNS = 64  # columns drawn of Q, K, V and Z of a head
 HEAD_MATRIX = (64, 32)  # rows and columns drawn of W^Q, W^K and W^V of a head
@@ -45,10 +45,10 @@ class AttentionSteps:
     """Everything that one multi-head attention computed for one text."""
 
     address: str  # where in the model: "encoder.0.self"
-    rows: Sequence[str]  # T tokens that ask
-    columns: Sequence[str]  # S tokens that are looked at
+    rows: Sequence[str]  # T query tokens
+    columns: Sequence[str]  # S key tokens
     inputs: Array  # X (T, D): what entered the attention
-    memory: Array | None = None  # M (S, D): what a cross-attention looks at
+    memory: Array | None = None  # M (S, D): what a cross-attention attends to
     query_matrices: Array  # W^Q (H, D, Dh)
     key_matrices: Array  # W^K (H, D, Dh)
     value_matrices: Array  # W^V (H, D, Dh)
@@ -91,30 +91,30 @@ def _check(steps: AttentionSteps) -> None:
             f"{np.shape(steps.inputs)} and queries {np.shape(steps.queries)}; "
             "they must be (heads, queries, keys), (queries, width) and (heads, queries, head width)."
         )
-    heads, width, head_width = len(steps.queries), steps.inputs.shape[1], steps.queries.shape[2]
-    asks, looked_at = len(steps.rows), len(steps.columns)
-    matrices = (heads, width, head_width)
+    heads, width, head_dim = len(steps.queries), steps.inputs.shape[1], steps.queries.shape[2]
+    num_queries, num_keys = len(steps.rows), len(steps.columns)
+    matrices = (heads, width, head_dim)
     wanted: dict[str, tuple[int, ...]] = {
-        "inputs": (asks, width),
+        "inputs": (num_queries, width),
         "query_matrices": matrices,
         "key_matrices": matrices,
         "value_matrices": matrices,
-        "queries": (heads, asks, head_width),
-        "keys": (heads, looked_at, head_width),
-        "values": (heads, looked_at, head_width),
-        "weights": (heads, asks, looked_at),
-        "heads": (heads, asks, head_width),
-        "output_matrix": (heads * head_width, width),
-        "output": (asks, width),
+        "queries": (heads, num_queries, head_dim),
+        "keys": (heads, num_keys, head_dim),
+        "values": (heads, num_keys, head_dim),
+        "weights": (heads, num_queries, num_keys),
+        "heads": (heads, num_queries, head_dim),
+        "output_matrix": (heads * head_dim, width),
+        "output": (num_queries, width),
     }
     if steps.memory is not None:
-        wanted["memory"] = (looked_at, width)
+        wanted["memory"] = (num_keys, width)
     for name, shape in wanted.items():
         array = np.asarray(getattr(steps, name))
         if array.shape != shape or 0 in shape:
             raise UsageError(
-                f"steps of {steps.address!r}: {name} have shape {array.shape}, but {asks} tokens that ask, "
-                f"{looked_at} that are looked at, {heads} heads of {head_width} and a width of {width} need {shape}, "
+                f"steps of {steps.address!r}: {name} have shape {array.shape}, but {num_queries} query tokens, "
+                f"{num_keys} key tokens, {heads} heads of {head_dim} and a width of {width} need {shape}, "
                 "none of them 0."
             )
         if not np.isfinite(array).all():
@@ -127,8 +127,8 @@ class _Matrix(NamedTuple):
     name: tuple[str, str, str]  # letter, what stands above it, what stands below
     kind: str  # matrices of one kind share their scale
     array: Array
-    tokens: tuple[str, str]  # what its rows and columns are: "asks", "looked at" or "" for plain numbers
-    every: tuple[int, int]  # each how-manieth row and column is drawn
+    tokens: tuple[str, str]  # what its rows and columns are: "query", "key" or "" for plain numbers
+    every: tuple[int, int]  # n: every n-th row and column is drawn
 
     @property
     def drawn(self) -> Array:
@@ -154,25 +154,23 @@ def _matrices(steps: AttentionSteps, coarser: int = 1) -> dict[str, list[_Matrix
         return [rows_of((letter, "", str(h)), kind, arrays[h], tokens, HEAD_COLUMNS) for h in heads]
 
     projections = {"Q": steps.query_matrices, "K": steps.key_matrices, "V": steps.value_matrices}
-    enters = rows_of(("X" if steps.embedded else "R", "", ""), "inputs", steps.inputs, "asks", MOST_COLUMNS)
+    enters = rows_of(("X" if steps.embedded else "R", "", ""), "inputs", steps.inputs, "query", MOST_COLUMNS)
     seen = steps.memory
     return {
         "inputs": [enters],
-        "memory": [] if seen is None else [rows_of(("M", "", ""), "memory", seen, "looked at", MOST_COLUMNS)],
+        "memory": [] if seen is None else [rows_of(("M", "", ""), "memory", seen, "key", MOST_COLUMNS)],
         "matrices": [
             parameters(("W", letter, str(h)), "matrices", arrays[h], HEAD_MATRIX)
             for letter, arrays in projections.items()
             for h in heads
         ],
-        "queries": of_heads("Q", steps.queries, "asks", "projected"),
-        "keys": of_heads("K", steps.keys, "looked at", "projected"),
-        "values": of_heads("V", steps.values, "looked at", "projected"),
-        "weights": [
-            _Matrix(("A", "", str(h)), "weights", steps.weights[h], ("asks", "looked at"), (1, 1)) for h in heads
-        ],
-        "heads": of_heads("Z", steps.heads, "asks", "heads"),
+        "queries": of_heads("Q", steps.queries, "query", "projected"),
+        "keys": of_heads("K", steps.keys, "key", "projected"),
+        "values": of_heads("V", steps.values, "key", "projected"),
+        "weights": [_Matrix(("A", "", str(h)), "weights", steps.weights[h], ("query", "key"), (1, 1)) for h in heads],
+        "heads": of_heads("Z", steps.heads, "query", "heads"),
         "output_matrix": [parameters(("W", "O", ""), "output matrix", steps.output_matrix, OUTPUT_MATRIX)],
-        "output": [rows_of(("Z", "", ""), "output", steps.output, "asks", MOST_COLUMNS)],
+        "output": [rows_of(("Z", "", ""), "output", steps.output, "query", MOST_COLUMNS)],
     }
 
 
@@ -227,17 +225,17 @@ def _data(steps: AttentionSteps, *, title: str, note: str) -> dict[str, Any]:
         }
 
     described_parts = {part: [described(one) for one in ones] for part, ones in parts.items()}
-    heads, _, head_width = steps.queries.shape
+    heads, _, head_dim = steps.queries.shape
     return {
         "title": title,
         "note": note,
         "address": steps.address,
         "width": steps.inputs.shape[1],
         "heads": heads,
-        "headWidth": head_width,
+        "headWidth": head_dim,
         "embedded": steps.embedded,
-        "rows": [piece_label(token) for token in steps.rows],
-        "columns": [piece_label(token) for token in steps.columns],
+        "rows": [token_label(token) for token in steps.rows],
+        "columns": [token_label(token) for token in steps.columns],
         "wordMarks": any(token.startswith("▁") for token in (*steps.rows, *steps.columns)),
         "mostTokens": MOST_TOKENS,
         "remarks": {str(step): remark for step, remark in steps.remarks.items()},
@@ -251,10 +249,10 @@ def _draw(steps: AttentionSteps, *, title: str) -> Picture:
     """The figure as a still picture: the five steps from top to bottom, a line for each head."""
     parts = _fitting(steps)
     scales = _scales(parts)
-    heads, asks, head_width = steps.heads.shape
+    heads, num_queries, head_dim = steps.heads.shape
     width, margin, indent = 1000, 28, 66
     room = width - indent - margin
-    drawn_rows = min(max(asks, len(steps.columns)), MOST_TOKENS)
+    drawn_rows = min(max(num_queries, len(steps.columns)), MOST_TOKENS)
     strip = float(min(40, max(16, 5 * drawn_rows)))  # how tall a matrix with a row for each token is
     line = strip + 26
     wide = max(54.0, 4 * drawn_rows)
@@ -276,27 +274,25 @@ def _draw(steps: AttentionSteps, *, title: str) -> Picture:
 
     picture.text(margin, 40, title, size=18, weight=600)
     thinned = any(max(one.every) > 1 for part in parts.values() for one in part)
-    remark = " · of wide matrices each n-th row and column is drawn" if thinned else ""
-    picture.text(margin, 60, f"{steps.address} · {heads} heads of {head_width}{remark}", fill=MUTED)
+    remark = " · of wide matrices every n-th row and column is drawn" if thinned else ""
+    picture.text(margin, 60, f"{steps.address} · {heads} heads of {head_dim}{remark}", fill=MUTED)
     y = 104.0
     heading(1, y, "The sentence")
     x = float(indent)
     for token in steps.rows[:MOST_TOKENS]:
-        label = piece_label(token)
+        label = token_label(token)
         if x + text_width(label) > width - margin:
             picture.text(x, y + 28, "…")
             break
         picture.text(x, y + 28, label)
         x += text_width(label) + 14
     y += 72
-    heading(2, y, "Each word becomes a vector" if steps.embedded else "The output of the block below")
+    heading(2, y, "Each token becomes a vector" if steps.embedded else "The output of the block below")
     for one in (*parts["inputs"], *seen):
         place(one, indent, y + 34, room, strip)
         y += 58 + strip
     y += 18
-    heading(
-        3, y, f"Split into {heads} heads: multiply with the matrices of each, {steps.inputs.shape[1]} × {head_width}"
-    )
+    heading(3, y, f"Split into {heads} heads: multiply by the matrices of each, {steps.inputs.shape[1]} × {head_dim}")
     each = room / heads
     for h in range(heads):
         for at in range(3):
@@ -313,7 +309,7 @@ def _draw(steps: AttentionSteps, *, title: str) -> Picture:
             place(parts[part][h], x, y + 34 + h * line, w, strip)
             x += w + 22
     y += 60 + heads * line
-    heading(5, y, "Join the heads and multiply with W^O")
+    heading(5, y, "Concatenate the heads and multiply by W^O")
     each = room / heads
     for h in range(heads):
         picture.image(indent + h * each, y + 34, each - 2, strip, _pixels(parts["heads"][h], scales["heads"]["limit"]))

@@ -1,5 +1,5 @@
 /**
- * Thumbnails: a button with a small picture of one head. Knows a layer's weights, not what a click does.
+ * Thumbnails: buttons with a small picture of one head.
  */
 
 import { el } from "./dom.js";
@@ -18,7 +18,7 @@ export function headTile(layer, head, side, look, onClick) {
   return el("button", { ...options, on: { click: onClick } }, image, el("span", {}, dot, String(head)));
 }
 
-/** A matrix of height × width numbers, turned. */
+/** The transpose of a matrix of height × width numbers. */
 export function transpose(values, height, width) {
   const turned = new Float32Array(values.length);
   for (let row = 0; row < height; row += 1) {

@@ -1,8 +1,8 @@
 /**
- * The token viewer: a text cut into coloured pieces, one column per tokenizer.
+ * The token viewer: a text with its tokens in colour, one column per tokenizer.
  *
- * `render(root, data)` takes what tokens.py prepares. The text of the spans, joined, is the text itself; ids
- * and marks are drawn by the style sheet, so that copying the text copies nothing else.
+ * `render(root, data)` takes the data that tokens.py prepares. The spans joined are the text itself; the style sheet
+ * adds ids and marks, so that copying the text copies nothing else.
  */
 
 import { el, shown, tick } from "./dom.js";
@@ -24,16 +24,16 @@ export function render(root, data) {
 }
 
 function column(data) {
-  const report = el("p", { class: "piece-report quiet", "aria-live": "polite" });
+  const report = el("p", { class: "token-report quiet", "aria-live": "polite" });
   const merges = el("div", { class: "merges" });
-  const spans = data.pieces.map(pieceSpan);
+  const spans = data.tokens.map(tokenSpan);
   const hasMerges = data.owners.length > 0;
-  const more = hasMerges ? "; click to see the merges that made its word." : ".";
-  const idle = () => report.replaceChildren(`Point at a piece to see its token${more}`);
+  const more = hasMerges ? "; click to see the merges that built its word." : ".";
+  const idle = () => report.replaceChildren(`Point at a token to see its id${more}`);
   let chosen = null;
   const tell = (place) => {
-    const [text, token, id] = data.pieces[place];
-    const where = ` is token ${id}, piece ${place + 1} of ${data.pieces.length}`;
+    const [text, token, id] = data.tokens[place];
+    const where = ` has id ${id}, token ${place + 1} of ${data.tokens.length}`;
     report.replaceChildren(el("bdi", { class: "token", text: shown(token) }), where);
     if (text && text !== token) report.append(", covering ", el("bdi", { class: "covered", text: shown(text) }));
   };
@@ -61,29 +61,29 @@ function column(data) {
     });
   });
   idle();
-  const characters = data.pieces.reduce((sum, [text]) => sum + [...text].length, 0);
-  const count = data.pieces.length;
+  const characters = data.tokens.reduce((sum, [text]) => sum + [...text].length, 0);
+  const count = data.tokens.length;
   const rate = count ? `, ${(characters / count).toFixed(2)} characters per token` : "";
   return el(
     "article",
     { class: "panel token-column" },
     el("h2", { text: data.name }),
     el("p", { class: "quiet counts", text: `${count} ${count === 1 ? "token" : "tokens"}${rate}` }),
-    el("p", { class: "pieces", dir: "auto" }, ...spans),
+    el("p", { class: "token-spans", dir: "auto" }, ...spans),
     report,
     merges,
   );
 }
 
-/** One piece; a line break keeps its place and gets a mark. */
-function pieceSpan([text, token, id], place) {
+/** One token; a line break stays in the text and gets a mark. */
+function tokenSpan([text, token, id], place) {
   const lineBreak = () => [el("i", { class: "line-break" }), el("span", { class: "new-line", text: "\n" })];
   const parts = text.split("\n").flatMap((part, at) => (at === 0 ? [part] : [...lineBreak(), part]));
   const label = `token ${shown(token)}, id ${id}`;
   return el(
     "span",
     {
-      class: `piece piece-${place % COLOURS}`,
+      class: `token-span token-span-${place % COLOURS}`,
       tabindex: 0,
       role: "button",
       "aria-pressed": "false",
@@ -94,7 +94,7 @@ function pieceSpan([text, token, id], place) {
   );
 }
 
-/** The word after each merge, the new symbol marked. */
+/** The word after each merge, with the new symbol highlighted. */
 function mergeSteps(steps) {
   const items = steps.map((step, at) => {
     const symbols = step.split(" ");
@@ -108,6 +108,6 @@ function mergeSteps(steps) {
   });
   const merges = steps.length - 1;
   const count = `${merges} ${merges === 1 ? "merge" : "merges"}, first to last`;
-  const heading = merges === 0 ? "No merge: the word is written symbol by symbol" : count;
+  const heading = merges === 0 ? "No merges: the word stays a sequence of symbols" : count;
   return [el("h3", { text: heading }), el("ol", { start: 0 }, ...items)];
 }

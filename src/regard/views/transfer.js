@@ -1,7 +1,7 @@
 /**
- * Pre-trained or from scratch: two curves over the number of labels, and their table.
+ * Pre-trained versus from scratch: two curves over the number of labels, and a table.
  *
- * `render(root, data)` takes what transfer.py prepares.
+ * `render(root, data)` takes the data that transfer.py prepares.
  */
 
 import { chart } from "./charts.js";

@@ -1,7 +1,4 @@
-"""Pre-trained or from scratch, by number of labels → a View: two curves with their spread, and a table.
-
-This module arranges what it is given and knows no model.
-"""
+"""Pre-trained versus from scratch, by number of labels → a View: two curves with their spread, and a table."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from regard.errors import UsageError
+from regard.utils.errors import UsageError
 from regard.views.picture import MUTED, Picture
 from regard.views.report import draw_chart
 from regard.views.view import View
@@ -21,14 +18,14 @@ PRETRAINED, SCRATCH = "pre-trained", "from scratch"
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """The same examples, seeds and shape: once with what pre-training taught, once without."""
+    """Scores with the same examples, seeds and model size: from pre-trained weights and from scratch."""
 
     metric: str
-    sizes: tuple[int, ...]  # how many labels were learned from
+    sizes: tuple[int, ...]  # numbers of labelled training examples
     seeds: int
     pretrained: tuple[tuple[float, ...], ...]  # for each size the score of each seed
     scratch: tuple[tuple[float, ...], ...]
-    majority: float | None  # the score of always giving the commonest label, where the metric has one
+    majority: float | None  # score of always predicting the most frequent label, if the metric has one
     held_out: int  # examples that are scored
 
     def __post_init__(self) -> None:
@@ -64,7 +61,7 @@ class Transfer:
             gain = mean(pretrained) - mean(scratch)
             rows.append(f"{size:>8,}  {shown(scratch):>15}  {shown(pretrained):>15}  {gain:>+7.2f}")
         if self.majority is not None:
-            rows.append(f"always the commonest label: {self.majority:.2f}")
+            rows.append(f"majority baseline: {self.majority:.2f}")
         return rows
 
 
@@ -89,7 +86,8 @@ def transfer_view(transfer: Transfer, *, title: str, note: str = "") -> View:
     head = transfer.lines()[0]
     data = {
         "title": title,
-        "note": note or f"The same examples, seeds, tokens and shape on both sides. {head[0].upper()}{head[1:]}.",
+        "note": note
+        or f"Both curves use the same examples, seeds, tokenizer and model size. {head[0].upper()}{head[1:]}.",
         "chart": _chart(transfer),
         "rows": [
             [f"{size:,}", shown(scratch), shown(pretrained), f"{mean(pretrained) - mean(scratch):+.2f}"]
@@ -108,7 +106,7 @@ def _chart(transfer: Transfer) -> dict[str, Any]:
         series.append({"name": name, "points": [[size, mean(scores)] for size, scores in pairs], "spread": spread})
     if transfer.majority is not None:
         ends = dict.fromkeys((transfer.sizes[0], transfer.sizes[-1]))
-        series.append({"name": "majority", "points": [[size, transfer.majority] for size in ends]})
+        series.append({"name": "majority baseline", "points": [[size, transfer.majority] for size in ends]})
     return {"title": f"{transfer.metric} by number of labels", "series": series, "logAcross": True}
 
 

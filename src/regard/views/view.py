@@ -1,7 +1,7 @@
 """A View: data plus the name of the viewer module that shows it.
 
-A view is a value. It becomes a page, a picture or a notebook cell only when asked, and knows neither where
-its data came from nor what its viewer does with them.
+A view is a value. It is rendered as a page, a picture or a notebook cell on demand. It depends neither on the source
+of its data nor on what the viewer does with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RegardError, UsageError
+from regard.utils.errors import RegardError, UsageError
 from regard.views.page import page, readable
 from regard.views.picture import Picture
 
@@ -30,7 +30,7 @@ BROWSER_PLACES = (
 FORMATS = (".html", ".svg", ".png")
 
 _NOTEBOOK_HEIGHT = {
-    "attention": 760,
+    "attention": 940,
     "causal": 700,
     "inputs": 700,
     "ranks": 760,
@@ -53,6 +53,8 @@ class View:
     data: dict[str, Any] = field(repr=False)  # what the module gets: JSON values only
     title: str
     draw: Callable[[], Picture] | None = field(default=None, repr=False)  # the still picture of its first state
+    lines: tuple[str, ...] = field(default=(), repr=False)  # a summary for a terminal
+    numbers: Callable[[], Any] = field(default=dict, repr=False)  # what the view shows, as JSON values
 
     def html(self) -> str:
         """One self-contained page that works offline."""
@@ -63,7 +65,7 @@ class View:
         return self._picture().svg()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write .html (the whole view), .svg or .png (its first state); the file appears whole or not at all."""
+        """Write .html (the whole view), .svg or .png (its first state). The write is atomic."""
         target = Path(path)
         suffix = check_format(target)
         if suffix == ".html":
@@ -82,8 +84,8 @@ class View:
         return self.draw()
 
     def _repr_html_(self) -> str:
-        # Without allow-same-origin the frame is a stranger to the notebook: it can run and offer downloads,
-        # and can reach neither the notebook's page nor its cookies.
+        # Without allow-same-origin the frame has an origin of its own: it can run scripts and offer downloads, but it
+        # cannot access the notebook's page or its cookies.
         height = _NOTEBOOK_HEIGHT.get(self.viewer, 600)
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" title="{html.escape(readable(self.title))}" '

@@ -1,25 +1,25 @@
 /**
- * Packed attention weights → numbers, one layer at a time, when somebody looks.
+ * Packed attention weights → numbers, one layer at a time, on demand.
  *
- * A layer arrives as packed integers q with weight (q / levels)². Knows nothing of drawing.
+ * A layer arrives as packed integers q with weight (q / levels)².
  */
 
 import { unpacked } from "./packing.js";
 
-const KEPT_BYTES = 96e6; // unpacked layers kept in memory; the one used longest ago goes first
+const CACHE_BYTES = 96e6; // unpacked layers in memory; the least recently used is dropped first
 
-/** The layers of a view; `get(map)` unpacks once and remembers. */
+/** The layers of a view; `get(map)` unpacks a layer and caches it. */
 export class WeightStore {
   constructor(data) {
     this.data = data;
-    this.kept = new Map();
+    this.cache = new Map();
   }
 
   get(map) {
-    const found = this.kept.get(map.address) ?? this.unpack(map);
-    this.kept.delete(map.address); // put it last: the order of the map is the order of use
-    this.kept.set(map.address, found);
-    this.forget();
+    const found = this.cache.get(map.address) ?? this.unpack(map);
+    this.cache.delete(map.address); // put it last: the order of the map is the order of use
+    this.cache.set(map.address, found);
+    this.evict();
     return found;
   }
 
@@ -30,17 +30,17 @@ export class WeightStore {
     return new Layer(map, axes[map.rows], axes[map.columns], integers, levels);
   }
 
-  forget() {
+  evict() {
     const size = (address) => {
       const map = this.data.maps.find((one) => one.address === address);
       const cells = map.heads * this.data.axes[map.rows].length * this.data.axes[map.columns].length;
       return cells * (this.data.levels > 255 ? 2 : 1);
     };
-    let total = [...this.kept.keys()].reduce((sum, address) => sum + size(address), 0);
-    for (const address of [...this.kept.keys()].slice(0, -1)) {
-      if (total <= KEPT_BYTES) break;
+    let total = [...this.cache.keys()].reduce((sum, address) => sum + size(address), 0);
+    for (const address of [...this.cache.keys()].slice(0, -1)) {
+      if (total <= CACHE_BYTES) break;
       total -= size(address);
-      this.kept.delete(address);
+      this.cache.delete(address);
     }
   }
 }
@@ -53,7 +53,12 @@ class Layer {
   }
 
   weight(head, row, column) {
-    const root = this.integers[head * this.cells + row * this.columns.length + column] / this.levels;
+    return this.weightAt(head, row * this.columns.length + column);
+  }
+
+  /** The weight at one place of the matrix, counted row by row. */
+  weightAt(head, at) {
+    const root = this.integers[head * this.cells + at] / this.levels;
     return root * root;
   }
 

@@ -1,45 +1,48 @@
 /**
- * What the attention viewer says in words: read-outs, bars, legend, key hints. Builds elements, keeps no state.
+ * Texts of the attention viewer: readout, bars, legends, key hints. Builds elements, holds no state.
  */
 
 import { el } from "./dom.js";
 
-/** A weight with as many digits as its packing is good for. */
+/** A weight with as many digits as its packed precision allows. */
 export function weightText(weight, levels) {
   if (weight === 0) return "0";
   const digits = levels > 255 ? 4 : 3;
   return weight < 0.5 * 10 ** -digits ? `<${(10 ** -digits).toFixed(digits)}` : weight.toFixed(digits);
 }
 
-/** "elle asks, rue is looked at with 0.7310" */
+/** "elle attends to rue with weight 0.7310" */
 export function cellReadout(row, column, weight) {
-  return [token(row), " asks, ", token(column), " is looked at with ", el("b", { text: weight })];
+  return [token(row), " attends to ", token(column), " with weight ", el("b", { text: weight })];
 }
 
-/** "elle looks most at rue with 0.7310", or the same from the other end. */
-export function bestReadout(axis, name, other, weight) {
-  const verb = axis === "row" ? " looks most at " : " is looked at most by ";
-  return [token(name), verb, token(other), " with ", el("b", { text: weight })];
+/** "elle attends most to rue with weight 0.7310", or the same seen from the key. */
+export function bestReadout(axis, name, other, weight, comment) {
+  const verb = axis === "row" ? " attends most to " : " is attended to most by ";
+  return [token(name), verb, token(other), " with weight ", el("b", { text: weight }), comment ? ` (${comment})` : ""];
 }
 
-/** The strongest partners of a token; each has a name, a weight and the weight's text. */
-export function partnerBars(axis, name, partners, onRelease) {
-  const release = onRelease ? el("button", { type: "button", class: "unpin", text: "release" }) : null;
+/** The strongest links of one token; each has a name, a weight and the weight as text. */
+export function partnerBars(axis, name, partners, { remark: comment, onRelease }) {
+  const release = onRelease ? el("button", { type: "button", class: "unpin", text: "unpin" }) : null;
   release?.addEventListener("click", onRelease);
   const bars = partners.map((partner) => {
     return el("li", {}, el("bdi", { text: partner.name }), track(partner.weight), el("b", { text: partner.text }));
   });
-  const verb = el("span", { text: axis === "row" ? " looks at" : " is looked at by" });
-  return [el("h2", {}, token(name), verb, release), el("ol", { class: "bars" }, ...bars)];
+  const verb = el("span", { text: axis === "row" ? " attends to" : " is attended to by" });
+  const under = comment ? [el("p", { class: "quiet", text: `Weights are the ${comment}.` })] : [];
+  return [el("h2", {}, token(name), verb, release), el("ol", { class: "bars" }, ...bars), ...under];
 }
 
-/** What stands in place of a token's partners while none is pointed at: the strongest links of the map. */
-export function strongestLinks(links) {
+/** The strongest links of the map, shown while no token is pointed at; a link of a single head names that head. */
+export function strongestLinks(links, colourOf) {
   const bars = links.map((link) => {
-    const names = el("span", { class: "pair" }, el("bdi", { text: link.row }), " → ", el("bdi", { text: link.column }));
-    return el("li", { class: "link" }, names, track(link.weight), el("b", { text: link.text }));
+    const title = `${link.row} → ${link.column}`;
+    const names = el("span", { class: "pair", title }, el("bdi", { text: link.row }), " → ", el("bdi", { text: link.column }));
+    const between = link.head === null ? track(link.weight) : headName(link.head, colourOf(link.head));
+    return el("li", { class: "link" }, names, between, el("b", { text: link.text }));
   });
-  const hint = "Point at a token or a cell to see what it looks at; click to keep it.";
+  const hint = "Point at a token or a cell to see what it attends to; click to pin it.";
   return [el("h2", { text: "Strongest links" }), el("ol", { class: "bars" }, ...bars), el("p", { class: "quiet", text: hint })];
 }
 
@@ -53,14 +56,14 @@ export function linesLegend(drawn, found) {
   const parts = [remark("opacity and width = weight, colour = head")];
   if (found > drawn) {
     const count = (number) => number.toLocaleString("en");
-    parts.push(remark(`the strongest ${count(drawn)} of ${count(found)} lines; point at a token for all of its own`));
+    parts.push(remark(`the strongest ${count(drawn)} of ${count(found)} lines; point at a token to see all of its lines`));
   }
   return parts;
 }
 
 export function overviewLegend(isFixed) {
   const scale = isFixed ? "every head from 0 to 1" : "each head on its own scale";
-  return [remark(`${scale}; click one to open it`)];
+  return [remark(`${scale}; click a head to open it`)];
 }
 
 export function goldLegend() {
@@ -68,7 +71,7 @@ export function goldLegend() {
 }
 
 export function wordMarkLegend() {
-  return remark("· begins a word");
+  return remark("· starts a word");
 }
 
 export function keyHints() {
@@ -80,7 +83,7 @@ export function keyHints() {
     hint(["v"], "view"),
     hint(["t"], "swap axes"),
     hint(["p"], "play"),
-    hint(["Esc"], "release"),
+    hint(["Esc"], "unpin"),
   ];
 }
 
@@ -91,6 +94,10 @@ function remark(text) {
 /** A bar as long as its weight, from 0 to 1. */
 function track(weight) {
   return el("span", { class: "track" }, el("i", { style: { width: `${Math.min(100, weight * 100)}%` } }));
+}
+
+function headName(head, colour) {
+  return el("span", { class: "head-name" }, el("i", { class: "dot", style: { "background-color": colour } }), `head ${head}`);
 }
 
 function token(text) {

@@ -1,0 +1,123 @@
+"""`regard TASK MODEL INPUT…`: any task, from texts, a file, a table or stdin, to text, JSON lines or a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import tyro
+
+from regard.checkpoint.probe import check_folder
+from regard.cli.options import Section, option, parse
+from regard.cli.output import check_free, note, print_line, progress_bar, write_results
+from regard.data.inputs import is_read_from_file, read_inputs
+from regard.registry import tasks
+from regard.spec import TaskSpec
+from regard.utils.config import split_settings
+from regard.utils.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.tasks.base import Predictor
+
+PICTURES = (".html", ".svg", ".png")  # of one input
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    model: tyro.conf.Positional[Path] = option("Model folder.")
+    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Texts in quotes, or a file; - or nothing reads stdin.", ())
+    out: Path | None = option("File to write instead of stdout; its suffix says how (see above).", None)
+    force: bool = option("Replace an existing file.", False)
+    json: bool = option("Print one JSON object per input.", False)
+    stream: bool = option("Print text as it is generated.", False)
+    precision: Literal["fp32", "int8", "int4"] = option("Precision of the weights.", "fp32")
+
+
+def main(verb: str, arguments: list[str]) -> int:
+    spec = tasks[verb]
+    asked, given = parse(
+        Arguments,
+        arguments,
+        program=f"regard {verb}",
+        sections=[
+            Section(spec.predict_config, remark="default: as in the model folder"),
+            Section(spec.read_config, without=spec.read_config.field_names() - spec.input_options),
+        ],
+        description=_description(spec),
+    )
+    check_folder(asked.model)
+    _check_out(asked, spec)
+    options, reading = split_settings(given, (spec.predict_config, spec.read_config))
+    spec.predict_config(**options)
+    if reading and not is_read_from_file(asked.inputs, spec.inputs):
+        name = min(reading)
+        raise UsageError(f"--{name.replace('_', '-')} needs a file of inputs.", argument=name, value=reading[name])
+    reader = spec.load("reader")(spec.read_config(**reading))
+    groups = read_inputs(asked.inputs, spec.inputs, reader.read_inputs)
+    for line in reader.notes:
+        note(line)
+    if asked.out is not None:
+        groups = [[value for group in groups for value in group]]
+    from regard.api import load
+
+    predictor = load(asked.model, task=verb, precision=asked.precision)
+    config = predictor.config.replace(**options)
+    if predictor.needs_all_inputs(config):
+        groups = [[value for group in groups for value in group]]
+    if asked.out is not None and asked.out.suffix in PICTURES:
+        predictor.config = config
+        return _draw(predictor, next(iter(groups)), asked.out)
+    for inputs in groups:
+        if asked.stream or (not asked.json and asked.out is None and len(inputs) == 1 and predictor.can_stream(config)):
+            _stream(predictor, inputs, options)
+        else:
+            with progress_bar(verb) as predictor.progress:
+                results = predictor.predict(inputs, config, notify=note)
+            write_results(results, asked.out, as_json=asked.json, encode=predictor.encode_results)
+        sys.stdout.flush()
+    return 0
+
+
+def _description(spec: TaskSpec) -> str:
+    names = " ".join(field.name.upper() for field in spec.inputs)
+    fields = "\n".join(f"  {field.name}: {field.help}" for field in spec.inputs)
+    formats = ", ".join(spec.formats + (PICTURES if spec.views else ()))
+    files = "a file with one input per line, or a table (.csv, .tsv, .jsonl)"
+    if len(spec.inputs) == 1 and spec.inputs[0].type == "document":
+        files = "a text file, or a .jsonl with a text in each line"
+    return f"{spec.summary}\n\nINPUTS are {names}, or {files}:\n{fields}\nFiles that --out can write: {formats}."
+
+
+def _check_out(asked: Arguments, spec: TaskSpec) -> None:
+    if asked.stream and (asked.json or asked.out is not None):
+        raise UsageError("--stream prints plain text: remove --json and --out.", argument="stream")
+    if asked.out is None:
+        return
+    allowed = spec.formats + (PICTURES if spec.views else ())
+    if asked.out.suffix not in allowed:
+        raise UsageError(
+            f"--out {asked.out} must end in {', '.join(allowed)}.", argument="out", value=asked.out, allowed=allowed
+        )
+    check_free(asked.out, force=asked.force)
+
+
+def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[str, Any]) -> None:
+    for text in inputs:
+        for part in predictor.stream(text, notify=note, **options):
+            sys.stdout.write(part)
+            sys.stdout.flush()
+        sys.stdout.write("\n")
+
+
+def _draw(predictor: Predictor[Any], inputs: Sequence[Any], out: Path) -> int:
+    if len(inputs) != 1:
+        raise UsageError(f"--out {out} shows one input; {len(inputs):,} were given.", argument="out", value=out)
+    from regard.api import look
+
+    (value,) = inputs
+    look(predictor, *(value if isinstance(value, tuple) else (value,))).save(out)
+    print_line(str(out))
+    return 0

@@ -1,0 +1,386 @@
+"""Decoders for CPUs: torch encodes the prompt, compiled kernels generate the continuation.
+
+Both decoders run a `Program` over the rows of a batch. `reorder` never moves keys and values: each row writes to its
+own line of the cache, and `history` maps each earlier position of a row to the line that stores it. With quantized
+weights the cache is quantized too: 8 bits and a scale for each key and each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba.core import event
+from torch import Tensor
+
+from regard.generation.compiled import kernels as k
+from regard.generation.compiled.barrier import ABANDONED, wait_for
+from regard.generation.compiled.program import Program, gpt_program, head_program, translation_program
+from regard.generation.compiled.thread_pool import MOST, replace_pool, thread_pool
+from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
+from regard.models.gpt.model import GPT
+from regard.models.transformer.model import Transformer
+from regard.nn.blocks import Block
+from regard.nn.quantized import QuantizedWeight
+from regard.nn.threads import one_thread
+from regard.utils.errors import UsageError
+
+SHARED_FROM = 4_000_000  # bytes of weights from which a step uses several threads
+ROOM = 64  # positions of a new cache, or free positions after the prompt
+READ_HERE = 16  # largest prompt, in tokens of the batch, that the kernels prefill faster than torch
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+class BeamKVCache:
+    """The KV cache of all layers, (lines, H, positions, Dh) each, with one line for each row.
+
+    A row that `reorder` repeats gets a new line for its next positions. Its earlier positions stay where they are;
+    `history` (rows, positions) holds their lines.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], *, quantized: bool) -> None:
+        self.shapes, self.quantized = shapes, quantized
+        self.addresses = np.zeros((len(shapes), 4), dtype=np.int64)  # of keys, values and their scales
+        self.start(0)
+
+    def start(self, rows: int, positions: int = ROOM) -> None:
+        """Empty lines for `rows` rows."""
+        self.lengths = np.zeros(rows, dtype=np.int64)
+        self.own = np.arange(rows, dtype=np.int64)  # (rows,) the line that each row writes to
+        self.history = np.zeros((rows, positions), dtype=np.int64)
+        self.arrays: list[list[Any]] = [[] for _ in self.shapes]
+        self.count = 0
+        self._reserve(rows, positions)
+
+    def restart(self, rows: Ints, length: int) -> None:
+        """Reset these rows to `length` positions in their own lines, which no other row may share."""
+        self.lengths = self.lengths.copy()
+        self.lengths[rows] = length
+        self.history[rows] = self.own[rows, None]
+
+    def fill(self, layer: int, rows: Ints, keys: Tensor, values: Tensor) -> None:
+        """Copy keys and values from torch, (rows, H, T, Dh), padded on the left, into the lines of `rows`."""
+        longest = keys.shape[2]
+        arrays = self.arrays[layer]
+        for number, tensor in enumerate((keys, values)):
+            if self.quantized:
+                scales = tensor.abs().amax(dim=-1).clamp_(min=1e-20) / 127
+                self._copy(arrays[2 + number], rows, scales.numpy(), longest)
+                tensor = (tensor / scales[..., None]).round_().to(torch.int8)
+            self._copy(arrays[number], rows, tensor.numpy(), longest)
+
+    def _copy(self, array: Any, rows: Ints, new: Any, longest: int) -> None:
+        for place, row in enumerate(rows):
+            length = self.lengths[row]
+            array[self.own[row], :, :length] = new[place, :, longest - length :]
+
+    def extend(self, count: int) -> Ints:
+        """Reserve `count` more positions for each row; returns the positions, (rows, count)."""
+        positions = self.lengths[:, None] + np.arange(count)
+        if positions.size and positions.max() >= self.history.shape[1]:
+            self._reserve(self.count, max(int(positions.max()) + 1, 2 * self.history.shape[1]))
+        np.put_along_axis(self.history, positions, self.own[:, None], axis=1)
+        self.lengths = self.lengths + count
+        return positions
+
+    def reorder(self, rows: Ints) -> None:
+        kept, first = np.unique(rows, return_index=True)
+        own = np.full(len(rows), -1, dtype=np.int64)
+        own[first] = self.own[kept]
+        self.lengths, self.history = self.lengths[rows], self.history[rows]
+        copies = np.flatnonzero(own < 0)
+        if len(copies):
+            free = np.setdiff1d(np.arange(self.count), self._taken(own))[: len(copies)]
+            more = np.arange(self.count, self.count + len(copies) - len(free))
+            own[copies] = np.concatenate((free, more))
+            self._reserve(self.count + len(more), self.history.shape[1])
+        self.own = own
+
+    def _taken(self, own: Ints) -> Ints:
+        """Lines that cannot be reused. If all rows have the same length, only the current lines are taken: other rows
+        need positions of other lines only before that length, and new positions come after it."""
+        if len(self.lengths) and self.lengths.min() == self.lengths.max():
+            return own
+        past = np.arange(self.history.shape[1]) < self.lengths[:, None]
+        return np.concatenate((own, self.history[past]))
+
+    def _reserve(self, lines: int, positions: int) -> None:
+        capacity = self.history.shape[1]
+        if lines <= self.count and positions <= capacity and self.count:
+            return
+        wider = np.zeros((len(self.history), max(positions, capacity)), dtype=np.int64)
+        wider[:, :capacity] = self.history
+        self.history = wider
+        for layer, (heads, width) in enumerate(self.shapes):
+            shape = (max(lines, self.count), heads, wider.shape[1])
+            kind: Any = np.int8 if self.quantized else np.float32
+            new = [np.empty((*shape, width), dtype=kind) for _ in range(2)]
+            new += [np.empty(shape, dtype=np.float32) for _ in range(2)] if self.quantized else []
+            for old, bigger in zip(self.arrays[layer], new, strict=False):
+                bigger[: old.shape[0], :, : old.shape[2]] = old
+            self.arrays[layer] = new
+            self.addresses[layer, : len(new)] = [array.ctypes.data for array in new]
+        self.count = max(lines, self.count)
+
+
+class CrossKVCache:
+    """Keys and values of the encoder output for every layer, (sources, H, S, Dh), fp32."""
+
+    def __init__(self) -> None:
+        self.of_row = np.zeros(0, dtype=np.int64)
+        self.lengths = np.ones(1, dtype=np.int64)
+        self.history = np.zeros((1, 1), dtype=np.int64)  # source i is in line i
+        self.arrays: list[tuple[Tensor, Tensor]] = []
+
+
+class ProgramRunner:
+    """Runs a program: has the state of the slots and the buffers of each thread."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.table = program.table()
+        self.constants = np.array([*program.constants, 0.0], dtype=np.float32)
+        self.threads = min(torch.get_num_threads(), MOST) if program.weight_bytes >= SHARED_FROM else 1
+        self.barrier = np.zeros(8, dtype=np.int64)
+        self.state: Floats = np.zeros((0, program.state_width), dtype=np.float32)
+        self.buffers: Floats = np.zeros((self.threads, 0), dtype=np.float32)
+
+    def run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
+        """One step. `ids`, `rows` and `positions` have one entry for each slot: its token, row and position."""
+        self._reserve(len(ids), max(cache.history.shape[1], cross_cache.history.shape[1]))
+        _check_ids(ids, self.program.vocab_size)
+        try:
+            self._run(ids, rows, positions, cache, cross_cache)
+        except BaseException:  # Ctrl-C after the other threads started and before this one joined
+            self.barrier[:] = ABANDONED  # releases waiting threads, which must finish before the next step
+            if not thread_pool().wait_until_idle():
+                replace_pool()
+            self.barrier = np.zeros(8, dtype=np.int64)
+            raise
+
+    def _run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
+        thread_pool().run(
+            self.threads,
+            k.run,
+            self.table,
+            self.state,
+            self.inputs,
+            self.codes,
+            self.code_scales,
+            self.corrections,
+            self.buffers,
+            cache.addresses,
+            cache.history.shape[1],
+            ids,
+            rows,
+            cache.own[rows],
+            positions,
+            positions,
+            cache.history,
+            cross_cache.of_row[rows] if len(cross_cache.of_row) else rows,
+            cross_cache.lengths,
+            cross_cache.history,
+            self.constants,
+            self.barrier,
+        )
+
+    def part(self, name: str, width: int) -> Floats:
+        """The part `name` of the state, (slots, width)."""
+        start = self.program.places[name]
+        return self.state[:, start : start + width]
+
+    def logits(self) -> Tensor:
+        return torch.from_numpy(self.part("logits", self.program.vocab_size).copy())
+
+    def _reserve(self, slots: int, positions: int) -> None:
+        program, threads = self.program, self.threads
+        if slots != len(self.state) or not slots:
+            groups = -(-program.widest // (2 * k.GROUP)) * 2
+            self.state = np.zeros((slots, program.state_width), dtype=np.float32)
+            self.inputs = np.zeros((threads, slots, groups * k.GROUP), dtype=np.float32)
+            self.codes = np.zeros((threads, slots, groups * k.GROUP), dtype=np.int8)
+            self.code_scales = np.zeros((threads, slots, groups), dtype=np.float32)
+            self.corrections = np.zeros((threads, slots, groups), dtype=np.float32)
+        needed = program.widest + positions  # a query after norm and rotation, and the scores of a head
+        if self.buffers.shape[1] < needed:
+            self.buffers = np.zeros((threads, needed), dtype=np.float32)
+
+
+class CompiledGPTDecoder:
+    """A decoder-only model. Each row has its own length, so a batch needs no padding."""
+
+    def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
+        self._model, self._vocab_size = model, vocab_size
+        self._runner = ProgramRunner(gpt_program(model))
+        self._head = ProgramRunner(head_program(model))
+        self._cache = BeamKVCache(
+            self._runner.program.caches, quantized=isinstance(model.output_weight, QuantizedWeight)
+        )
+        self._cross_cache = CrossKVCache()
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Tokens that still fit into the context."""
+        return self._model.config.context_length - int(self._cache.lengths.max(initial=0))
+
+    @torch.no_grad()
+    def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        model, (rows, longest) = self._model, ids.shape
+        if longest > model.config.context_length:
+            raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context_length}.")
+        same = bool((lengths == longest).all())
+        self._cache.start(rows, min(model.config.context_length, longest + ROOM))
+        if same and ids.numel() <= READ_HERE:
+            return self.extend(ids)[:, -1]
+        reader = TorchGPTDecoder(model)
+        hidden = reader.read(ids, lengths)
+        self._cache.lengths = lengths.numpy().astype(np.int64)
+        self._cache.history[:] = self._cache.own[:, None]
+        self._fill(np.arange(rows), reader)
+        return self._logits_of(hidden[:, -1])
+
+    def _fill(self, rows: Ints, reader: TorchGPTDecoder) -> None:
+        for layer, cache in enumerate(reader.caches):
+            self._cache.fill(layer, rows, *cache.self_attention.read())
+
+    def _logits_of(self, hidden: Tensor) -> Tensor:
+        slots = np.arange(len(hidden))
+        self._head._reserve(len(hidden), 1)
+        self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
+        self._head.run(
+            np.zeros_like(slots), slots, slots, self._cache, self._cross_cache
+        )  # ids are unused: no embedding
+        return self._finished(self._head.logits())
+
+    @torch.no_grad()
+    def step(self, ids: Tensor) -> Tensor:
+        return self.extend(ids[:, None])[:, -1]
+
+    @torch.no_grad()
+    def extend(self, ids: Tensor) -> Tensor:
+        """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, V)."""
+        rows, count = ids.shape
+        if rows != len(self._cache.lengths):
+            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+        if count > self.max_new_tokens:
+            raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
+        positions = self._cache.extend(count)
+        of_slot = np.repeat(np.arange(rows), count)
+        self._runner.run(
+            ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache, self._cross_cache
+        )
+        return self._finished(self._runner.logits()).view(rows, count, -1)
+
+    def _finished(self, logits: Tensor) -> Tensor:
+        cap = self._model.config.logit_softcap
+        with one_thread():
+            logits = logits if cap is None else cap * torch.tanh(logits / cap)
+        return logits[:, : self._vocab_size]
+
+    def rewind(self, count: int) -> None:
+        """Remove the last `count` tokens of every row."""
+        self._cache.lengths = self._cache.lengths - count
+
+    @torch.no_grad()
+    def refill(self, rows: Tensor, ids: Tensor) -> None:
+        """Replace the context of these rows by ids (rows, T). `reorder` must not have repeated them."""
+        self._cache.restart(rows.numpy(), ids.shape[1])
+        if ids.shape[1]:
+            reader = TorchGPTDecoder(self._model)
+            reader.read(ids, torch.full((len(ids),), ids.shape[1]))
+            self._fill(rows.numpy(), reader)
+
+    def reorder(self, rows: Tensor) -> None:
+        self._cache.reorder(rows.numpy())
+
+
+class CompiledSeq2SeqDecoder:
+    """The decoder of an encoder-decoder. Beams of one sentence share its cross-attention cache."""
+
+    def __init__(self, model: Transformer, *, start_id: int) -> None:
+        self._model, self._start_id = model, start_id
+        self._reader = TorchSeq2SeqDecoder(model, start_id=start_id)
+        self._runner = ProgramRunner(translation_program(model, ROOM))
+        self._cache = BeamKVCache(
+            self._runner.program.caches, quantized=isinstance(model.output_weight, QuantizedWeight)
+        )
+        self._cross_cache = CrossKVCache()
+
+    @property
+    def max_new_tokens(self) -> int | None:
+        return self._reader.max_new_tokens
+
+    @torch.no_grad()
+    def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        memory = self._reader.read(ids, lengths)
+        self._cache.start(len(ids))
+        cross_cache = self._cross_cache = CrossKVCache()
+        cross_cache.of_row = np.arange(len(ids), dtype=np.int64)
+        cross_cache.lengths = lengths.numpy().astype(np.int64)
+        cross_cache.history = np.repeat(cross_cache.of_row[:, None], ids.shape[1], axis=1)
+        for block in self._model.decoder:
+            assert isinstance(block, Block) and block.cross_attention is not None
+            keys, values = block.cross_attention.read_memory(memory)
+            cross_cache.arrays.append((keys.contiguous(), values.contiguous()))
+        self._set_source_addresses()
+        return self.step(torch.full((len(ids),), self._start_id))
+
+    def _set_source_addresses(self) -> None:
+        """Write the addresses of the cross-attention cache into the program."""
+        table, program = self._runner.table, self._runner.program
+        for operation, (keys, values) in zip(program.cross_attentions, self._cross_cache.arrays, strict=True):
+            table[operation, k.CROSS_KEYS], table[operation, k.CROSS_VALUES] = keys.data_ptr(), values.data_ptr()
+
+    @torch.no_grad()
+    def step(self, ids: Tensor) -> Tensor:
+        if len(ids) != len(self._cache.lengths) or not len(ids):
+            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+        if self.max_new_tokens is not None and self._cache.lengths.max() >= self.max_new_tokens:
+            raise UsageError(f"this model has learned {self.max_new_tokens} positions, and all of them are used.")
+        positions = self._cache.extend(1)
+        if positions.max() >= self._runner.program.capacity and self.max_new_tokens is None:
+            self._runner = ProgramRunner(translation_program(self._model, 2 * int(positions.max())))
+            self._set_source_addresses()
+        rows = np.arange(len(ids))
+        self._runner.run(ids.numpy().astype(np.int64), rows, positions.ravel(), self._cache, self._cross_cache)
+        return self._runner.logits()
+
+    def reorder(self, rows: Tensor) -> None:
+        chosen = rows.numpy()
+        self._cache.reorder(chosen)
+        self._cross_cache.of_row = self._cross_cache.of_row[chosen]
+
+
+def _check_ids(ids: Ints, vocab_size: int) -> None:
+    """Raise if an id is out of range: the kernels do not check bounds."""
+    if len(ids) and vocab_size and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise UsageError(f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
+
+
+def warm_up(say: Callable[[], None]) -> None:
+    """Load the kernels from numba's cache. If they must be compiled, call `say` first."""
+    with event.install_listener("numba:compile", _Announcement(say)):
+        wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # compile what the threads of the pool call first
+        runner = ProgramRunner(Program(width=1, capacity=0))
+        nothing = np.zeros(0, dtype=np.int64)
+        runner.run(nothing, nothing, nothing, BeamKVCache([], quantized=False), CrossKVCache())
+
+
+class _Announcement(event.Listener):  # type: ignore[misc]
+    """Calls `say` the first time that numba compiles."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say: Callable[[], None] | None = say
+
+    def on_start(self, happening: Any) -> None:
+        if self._say is not None:
+            self._say()
+        self._say = None
+
+    def on_end(self, happening: Any) -> None:
+        """Required by the interface."""

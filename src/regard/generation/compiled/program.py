@@ -1,0 +1,255 @@
+"""A decoder step as a program: a table with one row for each operation, which `kernels.run` executes.
+
+This file turns models into tables and computes nothing. An operation refers to columns of the state, where the vectors
+of a slot are stored side by side, and to the addresses of weights, which the program keeps alive.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from regard.generation.compiled import kernels as k
+from regard.models.gpt.model import GPT
+from regard.models.transformer.model import Transformer
+from regard.nn.blocks import Block, Residual
+from regard.nn.multihead import MultiHeadAttention
+from regard.nn.norms import LayerNorm, RMSNorm
+from regard.nn.positions import LearnedPositions, SinusoidalPositions
+from regard.nn.quantized import QuantizedWeight
+
+PRECISIONS = {"int8": k.INT8, "int4": k.INT4}
+ACTIVATIONS = {
+    "relu": k.RELU,
+    "gelu": k.GELU,
+    "gelu-tanh": k.GELU_TANH,
+    "silu": k.SILU,
+    "relu2": k.RELU2,
+    "swiglu": k.SWIGLU,
+}
+
+
+Matrix = Tensor | QuantizedWeight
+Numbers = dict[int, int | str]  # column of an operation → value; parts of the state by name
+
+
+@dataclass
+class Program:
+    """The operations of a step and the sizes of the buffers that they need."""
+
+    width: int  # d_model
+    capacity: int  # positions in the position tables
+    operations: list[Numbers] = field(default_factory=list)
+    constants: list[float] = field(default_factory=list)
+    kept: list[Tensor] = field(default_factory=list)  # tensors whose addresses are in use
+    widths: dict[str, int] = field(default_factory=dict)  # part of the state → its width
+    widest: int = 0  # largest number of inputs of a matrix
+    vocab_size: int = 0
+    caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: num_kv_heads, head_dim
+    cross_attentions: list[int] = field(default_factory=list)  # indices of the cross-attention operations
+    weight_bytes: int = 0  # read in each step
+
+    def table(self) -> npt.NDArray[np.int64]:
+        out, places = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64), self.places
+        for row, operation in zip(out, self.operations, strict=True):
+            for column, value in operation.items():
+                row[column] = places[value] if isinstance(value, str) else value
+        return out
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The first column of each part of the state, aligned to cache lines."""
+        ends = list(itertools.accumulate(-(-width // k.LINE) * k.LINE for width in self.widths.values()))
+        return dict(zip(self.widths, [0, *ends], strict=False))
+
+    @property
+    def state_width(self) -> int:
+        return sum(-(-width // k.LINE) * k.LINE for width in self.widths.values())
+
+    # Parts -----------------------------------------------------------------------------------------------------
+
+    def place(self, name: str, width: int) -> str:
+        """Reserve at least `width` columns for the part `name` of the state."""
+        self.widths[name] = max(width, self.widths.get(name, 0))
+        return name
+
+    def address(self, tensor: Tensor | None) -> int:
+        if tensor is None:
+            return 0
+        tensor = tensor.detach().contiguous()
+        self.kept.append(tensor)
+        return tensor.data_ptr()
+
+    def constant(self, value: float) -> int:
+        self.constants.append(value)
+        return len(self.constants) - 1
+
+    def matrix(self, weight: Matrix) -> Numbers:
+        rows, columns = weight.shape
+        self.widest = max(self.widest, columns)
+        shape = {k.ROWS: rows, k.COLUMNS: columns}
+        if not isinstance(weight, QuantizedWeight):
+            return {**shape, k.PRECISION: k.FP32, k.WEIGHT: self.address(weight)}
+        codes, scales = self.address(weight.codes), self.address(weight.scales)
+        return {**shape, k.PRECISION: PRECISIONS[weight.precision], k.WEIGHT: codes, k.SCALE: scales}
+
+    def norm(self, module: nn.Module) -> Numbers:
+        if isinstance(module, LayerNorm):
+            kind, shift = k.LAYER_NORM, module.bias
+        elif isinstance(module, RMSNorm):
+            kind, shift = k.RMS_NORM, None
+        else:
+            return {}
+        return {
+            k.NORM: kind,
+            k.GAIN: self.address(module.weight),
+            k.SHIFT: self.address(shift),
+            k.EPSILON: self.constant(module.eps),
+        }
+
+    # Operations ------------------------------------------------------------------------------------------------
+
+    def embed(self, weight: Matrix, *, factor: float = 1.0, positions: Tensor | None, norm: nn.Module) -> None:
+        self.operations.append(
+            {
+                k.OPERATION: k.EMBED,
+                **self.matrix(weight),
+                **self.norm(norm),
+                k.TARGET: self.place("x", self.width),
+                k.FACTOR: self.constant(factor),
+                k.POSITIONS: self.address(positions),
+            }
+        )
+
+    def linear(
+        self,
+        module: nn.Linear,
+        source: str,
+        target: str,
+        *,
+        norm: Numbers | None = None,
+        activation: int = k.IDENTITY,
+        added: bool = False,
+    ) -> None:
+        """A linear layer, with an optional norm before it and activation after it; `added` adds to the target."""
+        rows, columns = module.weight.shape
+        self.operations.append(
+            {
+                k.OPERATION: k.LINEAR,
+                **self.matrix(module.weight),
+                **(norm or {}),
+                k.BIAS: self.address(module.bias),
+                k.SOURCE: self.place(source, columns),
+                k.TARGET: self.place(target, rows // 2 if activation == k.SWIGLU else rows),
+                k.ACTIVATION: activation,
+                k.ADDED: int(added),
+            }
+        )
+        self.weight_bytes += module.weight.nbytes
+
+    def output(self, weight: Matrix, *, norm: nn.Module, bias: Tensor | None = None) -> None:
+        rows, columns = weight.shape
+        self.operations.append(
+            {
+                k.OPERATION: k.LINEAR,
+                **self.matrix(weight),
+                **self.norm(norm),
+                k.BIAS: self.address(bias),
+                k.SOURCE: self.place("x", columns),
+                k.TARGET: self.place("logits", rows),
+            }
+        )
+        self.vocab_size = rows
+        self.weight_bytes += weight.nbytes
+
+    def attend(self, attention: MultiHeadAttention, source: str, target: str) -> None:
+        operation: Numbers = {
+            k.HEADS: attention.num_heads,
+            k.GROUPS: attention.num_kv_heads,
+            k.WIDTH: attention.head_dim,
+            k.SOURCE: source,
+            k.TARGET: self.place(target, attention.num_heads * attention.head_dim),
+        }
+        if attention.norm is not None:
+            operation[k.NORM] = k.RMS_NORM
+            operation[k.EPSILON] = self.constant(attention.norm.eps)
+            operation[k.GAIN] = self.address(attention.qk_scale)
+        if attention.rotary is not None:
+            cosine, sine = attention.rotary.first(self.capacity)
+            operation[k.ROTARY], operation[k.POSITIONS] = self.address(cosine), self.address(sine)
+        if attention.cross:
+            operation[k.OPERATION] = k.CROSS_ATTEND
+            self.cross_attentions.append(len(self.operations))
+        else:
+            operation |= {k.OPERATION: k.ATTEND, k.LAYER: len(self.caches)}
+            self.caches.append((attention.num_kv_heads, attention.head_dim))
+        self.operations.append(operation)
+
+    def block(self, block: nn.Module) -> None:
+        assert isinstance(block, Block)
+        attention, feed_forward, cross = block.self_attention, block.feed_forward, block.cross_attention
+        self.linear(attention.qkv_proj, "x", "joint", norm=self.before(block.self_residual))
+        self.attend(attention, "joint", "heads")
+        self.linear(attention.out_proj, "heads", "x", added=True)
+        self.after(block.self_residual)
+        if cross is not None and block.cross_residual is not None:
+            self.linear(cross.q_proj, "x", "query", norm=self.before(block.cross_residual))
+            self.attend(cross, "query", "heads")
+            self.linear(cross.out_proj, "heads", "x", added=True)
+            self.after(block.cross_residual)
+        activation = ACTIVATIONS[feed_forward.activation]
+        norm = self.before(block.feed_forward_residual)
+        self.linear(feed_forward.up_proj, "x", "hidden", norm=norm, activation=activation)
+        self.linear(feed_forward.down_proj, "hidden", "x", added=True)
+        self.after(block.feed_forward_residual)
+
+    def before(self, residual: Residual) -> Numbers:
+        """The pre-norm, fused into the first linear layer of a sublayer: x + f(norm(x))."""
+        return self.norm(residual.norm) if residual.placement == "pre" else {}
+
+    def after(self, residual: Residual) -> None:
+        """The post-norm: norm(x + f(x))."""
+        if residual.placement == "post":
+            columns: Numbers = {k.SOURCE: "x", k.COLUMNS: self.width}
+            self.operations.append({k.OPERATION: k.NORMALIZE, **self.norm(residual.norm), **columns})
+
+
+def gpt_program(model: GPT) -> Program:
+    config = model.config
+    program = Program(width=config.d_model, capacity=config.context_length)
+    learned = model.embedding.positions.weight if isinstance(model.embedding.positions, LearnedPositions) else None
+    program.embed(model.embedding.weight, positions=learned, norm=model.embedding.norm)
+    for block in model.decoder:
+        program.block(block)
+    program.output(model.output_weight, norm=model.norm)
+    return program
+
+
+def translation_program(model: Transformer, capacity: int) -> Program:
+    """The decoder of an encoder-decoder, for targets of up to `capacity` tokens."""
+    program, embedding = Program(width=model.config.d_model, capacity=capacity), model.target_embedding
+    program.embed(
+        embedding.weight, factor=embedding.factor, positions=_table(embedding.positions, capacity), norm=embedding.norm
+    )
+    for block in model.decoder:
+        program.block(block)
+    program.output(model.output_weight, bias=model.output_bias, norm=model.decoder_norm)
+    return program
+
+
+def head_program(model: GPT) -> Program:
+    """Only the output matrix, applied to hidden states after the final norm."""
+    program = Program(width=model.config.d_model, capacity=0)
+    program.output(model.output_weight, norm=nn.Identity())
+    return program
+
+
+def _table(positions: nn.Module, capacity: int) -> Tensor | None:
+    """The position embeddings, (positions, D); None if the model adds none."""
+    if isinstance(positions, LearnedPositions):
+        return positions.weight
+    return positions.first(capacity) if isinstance(positions, SinusoidalPositions) else None

@@ -1,0 +1,53 @@
+"""Options of BERT, and its shapes by name. Does not import torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from regard.models.config import AttentionModelConfig
+from regard.nn.types import Activation
+
+
+class BertConfig(AttentionModelConfig):
+    """The shape of a BERT."""
+
+    vocab_size: int = Field(ge=1, description="Tokens in the vocabulary.")
+    context_length: int = Field(512, ge=1, description="Longest sequence, in tokens.")
+    type_vocab_size: int = Field(2, ge=1, description="Token types: how many texts a sequence can hold.")
+    num_layers: int = Field(12, ge=1, description="Number of blocks.")
+    d_model: int = Field(768, ge=1, description="Size of the hidden states.")
+    d_ff: int = Field(3072, ge=1, description="Inner size of the feed-forward layers.")
+    num_heads: int = Field(12, ge=1, description="Attention heads per layer.")
+    head_dim: int = Field(64, ge=1, description="Size of queries, keys and values of a head.")
+    activation: Activation = Field("gelu", description="Activation of the feed-forward layers.")
+    norm_eps: float = Field(1e-12, gt=0, description="Added inside norms.")
+    pooler: bool = Field(True, description="A layer on the first token's output, as in the paper.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout after each sublayer.")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of attention weights.")
+    head_dropout: float | None = Field(None, ge=0, lt=1, description="Dropout before the head (default: --dropout).")
+
+    @property
+    def attentions(self) -> tuple[str, ...]:
+        """The address of every attention, in the order of the forward pass."""
+        return tuple(f"encoder.{i}.self" for i in range(self.num_layers))
+
+
+def _shape(num_layers: int, d_model: int) -> dict[str, Any]:
+    """All published shapes of BERT have head_dim 64 and d_ff = 4 · d_model."""
+    return dict(num_layers=num_layers, d_model=d_model, d_ff=4 * d_model, num_heads=d_model // 64, head_dim=64)
+
+
+# Shapes by name: the two of the paper (Devlin et al. 2018) and the smaller ones of Turc et al. (2019).
+# `vocab_size` comes from the tokenizer; presets named bert-* use the paper's.
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": _shape(2, 128),
+    "mini": _shape(4, 256),
+    "small": _shape(4, 512),
+    "medium": _shape(8, 512),
+    "base": _shape(12, 768),
+    "large": _shape(24, 1024),
+    "bert-base": {**_shape(12, 768), "vocab_size": 30_522},
+    "bert-large": {**_shape(24, 1024), "vocab_size": 30_522},
+}

@@ -1,0 +1,361 @@
+"""BERT: an encoder-only Transformer, with a vector for every token, and heads for tasks on top.
+
+"BERT: Pre-training of Deep Bidirectional Transformers" (Devlin et al. 2018). The input is the sum of three embeddings:
+token, token type (which of two texts) and position. A post-norm encoder with GELU follows. Two heads train on plain
+text (masked tokens, next sentence); one for each kind of task trains on labels. This file knows ids, not text, and
+nothing of losses or training.
+
+| here | transformers | shape |
+|---|---|---|
+| embedding.weight | embeddings.word_embeddings | (V, D) |
+| embedding.token_types.weight | embeddings.token_type_embeddings | (type_vocab_size, D) |
+| embedding.positions.weight | embeddings.position_embeddings | (context_length, D) |
+| encoder.i.self_attention.qkv_proj | attention.self.query, key, value | (3 · H · Dh, D) |
+| encoder.i.self_attention.out_proj | attention.output.dense | (D, H · Dh) |
+| encoder.i.feed_forward.up_proj, down_proj | intermediate.dense, output.dense | (d_ff, D), (D, d_ff) |
+| pooler | pooler.dense | (D, D) |
+
+A text is `[CLS] a [SEP]`, a pair of texts `[CLS] a [SEP] b [SEP]`: `b [SEP]` has token type 1, the rest 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.models.bert.config import BertConfig
+from regard.models.heads import MLM_KINDS, NSP_KINDS, HeadConfig
+from regard.nn import masks
+from regard.nn.blocks import Block, Residual
+from regard.nn.dropout import Dropout
+from regard.nn.feed_forward import ACTIVATIONS, FeedForward
+from regard.nn.hooks import HookPoint, has_hooks
+from regard.nn.init import Linear, new_parameter, weights_are_empty
+from regard.nn.multihead import MultiHeadAttention
+from regard.nn.norms import LayerNorm
+from regard.nn.positions import LearnedPositions
+from regard.utils.errors import UsageError
+
+STD = 0.02  # of initial weights
+
+
+class Bert(nn.Module):
+    """ids in, a vector for every token out; `pool` turns them into one vector for the text."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config)
+        self.encoder = nn.ModuleList(make_block(config, f"encoder.{i}") for i in range(config.num_layers))
+        self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        type_ids: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        at_first: bool = False,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) → hidden states (B, T, D).
+
+        Padding is masked by `lengths` (B,), the number of tokens in each row, or by `attention_mask` (B, T), as in
+        Hugging Face: 1 for a token, 0 for padding. `type_ids` (B, T) says which text an id belongs to (default: all to
+        the first).
+
+        `at_first` returns the output at the first token only, (B, 1, D), and `places` that at some of the B·T
+        positions, (P, D): both save a part of the last block.
+        """
+        mask = masks.no_mask()
+        if lengths is not None:
+            mask = mask & masks.lengths(lengths)
+        if attention_mask is not None:
+            mask = mask & masks.padding(attention_mask)
+        mask = mask.materialize(ids.shape[1], ids.shape[1], ids.device)
+        x: Tensor = self.embedding(ids, type_ids)
+        *blocks, last = cast(Iterable[Block], self.encoder)
+        for block in blocks:
+            x = block(x, mask)
+        if places is not None:
+            return last.forward_at(places, x, mask)
+        return last.forward_first(x, mask) if at_first else last(x, mask)
+
+    def pool(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → the pooled output of the first token, [CLS]: (B, D)."""
+        if self.pooler is None:
+            raise UsageError("this BERT has no pooler. Average its token vectors instead.")
+        return torch.tanh(self.pooler(hidden[:, 0]))
+
+
+class Embedding(nn.Module):
+    """The sum of token, token type and position embedding, normalized."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.weight = new_parameter(config.vocab_size, config.d_model)
+        self.sparse = False  # sparse gradients, as in nn.Embedding
+        self.token_types = nn.Embedding(config.type_vocab_size, config.d_model)
+        self.positions = LearnedPositions(config.d_model, length=config.context_length)
+        self.norm = LayerNorm(config.d_model, eps=config.norm_eps)
+        self.dropout = Dropout(config.dropout)
+        self.hook = HookPoint()
+
+    def forward(self, ids: Tensor, type_ids: Tensor | None = None) -> Tensor:
+        types = self.token_types.weight[0] if type_ids is None else self.token_types(type_ids)
+        x = self.positions(F.embedding(ids, self.weight, sparse=self.sparse and self.training) + types)
+        out: Tensor = self.hook(self.dropout(self.norm(x)))
+        return out
+
+
+def make_block(config: BertConfig, address: str) -> Block:
+    return Block(
+        self_attention=MultiHeadAttention(
+            config.d_model,
+            num_heads=config.num_heads_by_layer.get(f"{address}.self", config.num_heads),
+            head_dim=config.head_dim,
+            dropout=config.attention_dropout,
+        ),
+        feed_forward=FeedForward(config.d_model, d_ff=config.d_ff, activation=config.activation),
+        make_residual=lambda: Residual(
+            LayerNorm(config.d_model, eps=config.norm_eps), placement="post", dropout=config.dropout
+        ),
+    )
+
+
+# --- Heads: from hidden states to logits --------------------------------------------------------------------
+
+
+class MLMHead(nn.Module):
+    """Masked language modeling: logits over the vocabulary, through the token embedding table."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.activation = config.activation
+        self.dense = Linear(config.d_model, config.d_model)
+        self.norm = LayerNorm(config.d_model, eps=config.norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        initialize(self)
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """hidden states (…, D) → the vectors that are multiplied with the embedding table: (…, D)."""
+        out: Tensor = self.norm(ACTIVATIONS[self.activation](self.dense(hidden)))
+        return out
+
+    def forward(self, hidden: Tensor, table: Tensor) -> Tensor:
+        """hidden states (…, D) and the token embedding table (N, D) → logits (…, N)."""
+        return F.linear(self.transform(hidden), table, self.bias)
+
+
+class NSPHead(nn.Module):
+    """Next sentence prediction: pooled (B, D) → logits of "follows" and "does not follow" (B, 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.output = Linear(config.d_model, 2)
+        initialize(self)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        out: Tensor = self.output(pooled)
+        return out
+
+
+class SequenceClassificationHead(nn.Module):
+    """pooled (B, D) → logits, or numbers, for a text or pair of texts (B, outputs)."""
+
+    def __init__(self, config: BertConfig, outputs: int) -> None:
+        super().__init__()
+        self.dropout = _head_dropout(config)
+        self.output = Linear(config.d_model, outputs)
+        initialize(self)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        out: Tensor = self.output(self.dropout(pooled))
+        return out
+
+
+class TokenClassificationHead(nn.Module):
+    """hidden states (B, T, D) → logits of each token (B, T, outputs)."""
+
+    def __init__(self, config: BertConfig, outputs: int) -> None:
+        super().__init__()
+        self.dropout = _head_dropout(config)
+        self.output = Linear(config.d_model, outputs)
+        initialize(self)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        out: Tensor = self.output(self.dropout(hidden))
+        return out
+
+
+class QuestionAnsweringHead(nn.Module):
+    """hidden states (B, T, D) → logits of the answer's start and end at each token (B, T, 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.output = Linear(config.d_model, 2)
+        initialize(self)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        out: Tensor = self.output(hidden)
+        return out
+
+
+def _head_dropout(config: BertConfig) -> Dropout:
+    return Dropout(config.dropout if config.head_dropout is None else config.head_dropout)
+
+
+# --- BERT with a head --------------------------------------------------------------------------------------
+
+
+class PretrainingOutput(NamedTuple):
+    """The logits of pre-training; None where the model has no head for them."""
+
+    mlm: Tensor | None  # logits of the token at every position (B, T, N)
+    nsp: Tensor | None  # logits of "follows" and "does not follow" (B, 2)
+
+
+class BertForPretraining(nn.Module):
+    """BERT for pre-training on plain text: masked tokens, next sentences, or both."""
+
+    def __init__(self, config: BertConfig, *, mlm: bool = True, nsp: bool = True) -> None:
+        super().__init__()
+        self.config = config.replace(pooler=nsp)
+        self.bert = Bert(self.config)
+        self.mlm = MLMHead(config) if mlm else None
+        self.nsp = NSPHead(config) if nsp else None
+
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        type_ids: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+    ) -> PretrainingOutput:
+        hidden = self.bert(ids, lengths, type_ids, attention_mask=attention_mask)
+        return PretrainingOutput(
+            mlm=self.mlm(hidden, self.bert.embedding.weight) if self.mlm is not None else None,
+            nsp=self.nsp(self.bert.pool(hidden)) if self.nsp is not None else None,
+        )
+
+
+class BertForSequenceClassification(nn.Module):
+    """A text or pair of texts → logits (B, outputs): one for each label, or a single number."""
+
+    def __init__(self, config: BertConfig, outputs: int) -> None:
+        super().__init__()
+        self.config = config.replace(pooler=True)
+        self.bert = Bert(self.config)
+        self.head = SequenceClassificationHead(config, outputs)
+
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        type_ids: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        # The head reads only [CLS]: in training the other positions are skipped, unless hooks read them.
+        at_first = self.training and not has_hooks(self)
+        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, at_first=at_first))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, outputs)."""
+        out: Tensor = self.head(self.bert.pool(hidden))
+        return out
+
+
+class BertForTokenClassification(nn.Module):
+    """A text → logits of each token's label (B, T, outputs), or at `places` of the B·T positions (P, outputs)."""
+
+    def __init__(self, config: BertConfig, outputs: int) -> None:
+        super().__init__()
+        self.config = config.replace(pooler=False)
+        self.bert = Bert(self.config)
+        self.head = TokenClassificationHead(config, outputs)
+
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        type_ids: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        if places is not None and has_hooks(self):  # hooks read all tokens
+            return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask).flatten(0, 1)[places])
+        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, places=places))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, T, outputs)."""
+        out: Tensor = self.head(hidden)
+        return out
+
+
+class BertForQuestionAnswering(nn.Module):
+    """A question and a passage → logits of the answer's start and end at each token (B, T, 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config.replace(pooler=False)
+        self.bert = Bert(self.config)
+        self.head = QuestionAnsweringHead(config)
+
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        type_ids: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, T, 2)."""
+        out: Tensor = self.head(hidden)
+        return out
+
+
+HeadedBert = BertForSequenceClassification | BertForTokenClassification | BertForQuestionAnswering
+AnyBert = Bert | BertForPretraining | HeadedBert
+
+
+def build(config: BertConfig, head: HeadConfig | None = None) -> AnyBert:
+    """A BERT with the head of a task, or without one."""
+    if head is None or head.kind == "none":
+        return Bert(config)
+    if head.kind == "sequence_classification":
+        return BertForSequenceClassification(config, len(head.labels))
+    if head.kind == "multiple_choice":
+        return BertForSequenceClassification(config, 1)  # how well an ending fits
+    if head.kind == "token_classification":
+        return BertForTokenClassification(config, len(head.labels))
+    if head.kind == "question_answering":
+        return BertForQuestionAnswering(config)
+    return BertForPretraining(config, mlm=head.kind in MLM_KINDS, nsp=head.kind in NSP_KINDS)
+
+
+def encoder_of(model: AnyBert) -> Bert:
+    """The encoder, without its head."""
+    return model if isinstance(model, Bert) else model.bert
+
+
+def initialize(module: nn.Module) -> None:
+    """As in BERT: matrices and tables truncated-normal with standard deviation 0.02, biases zero."""
+    if weights_are_empty():
+        return
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.zeros_(part.bias)
+        if isinstance(part, nn.Linear | nn.Embedding | Embedding | LearnedPositions):
+            nn.init.trunc_normal_(part.weight, std=STD, a=-2 * STD, b=2 * STD)

@@ -1,0 +1,19 @@
+"""The architecture `bert`: what it can do, its shapes, and where its code is. Does not import torch."""
+
+from __future__ import annotations
+
+from regard.models.bert.config import PRESETS, BertConfig
+from regard.models.heads import HEAD_KINDS
+from regard.spec import Architecture
+
+ARCHITECTURE = Architecture(
+    name="bert",
+    summary="BERT: an encoder that reads a text in both directions (Devlin et al. 2018).",
+    config=BertConfig,
+    model="regard.models.bert.model:build",
+    capabilities=frozenset({"encoder", "attention", "pairs", *HEAD_KINDS}) - {"none"},
+    presets=PRESETS,
+    formats="regard.models.bert.convert:FORMATS",
+    cost_model="regard.models.bert.costs:costs",
+    test_settings=dict(num_layers=2, d_model=22, d_ff=37, num_heads=2, head_dim=7),
+)

@@ -1,0 +1,144 @@
+"""Options of GPT, and its shapes by name. Does not import torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from regard.models.config import AttentionModelConfig
+from regard.nn.types import Activation, NormKind
+from regard.utils.errors import UsageError
+
+Positions = Literal["rotary", "learned", "none"]
+Init = Literal["zero-residual", "gpt2"]
+SCALING_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+
+
+class GPTConfig(AttentionModelConfig):
+    """The shape of a GPT."""
+
+    vocab_size: int = Field(ge=1, description="Tokens in the vocabulary.")
+    context_length: int = Field(256, ge=1, description="Longest sequence, in tokens.")
+    num_layers: int = Field(6, ge=1, description="Number of blocks.")
+    d_model: int = Field(256, ge=1, description="Size of the hidden states.")
+    d_ff: int = Field(1024, ge=1, description="Inner size of the feed-forward layers.")
+    num_heads: int = Field(4, ge=1, description="Attention heads per layer.")
+    head_dim: int = Field(64, ge=1, description="Size of queries, keys and values of a head.")
+    num_kv_heads: int | None = Field(
+        None, ge=1, description="Heads of keys and values, if fewer than num_heads (grouped-query attention)."
+    )
+    positions: Positions = Field("rotary", description="Position encoding.")
+    rope_theta: float = Field(10_000.0, gt=0, description="Base of the rotary wavelengths.")
+    rope_scaling: Mapping[str, float] = Field(
+        default_factory=dict, description="Llama 3.1's scaling of rotary positions: " + ", ".join(SCALING_KEYS) + "."
+    )
+    norm: NormKind = Field("rms", description="LayerNorm or RMSNorm.")
+    norm_affine: bool = Field(False, description="Norms have a learned scale.")
+    norm_eps: float = Field(1e-6, gt=0, description="Added inside norms.")
+    qk_norm: bool = Field(True, description="Normalize queries and keys before scoring.")
+    activation: Activation = Field("relu2", description="Activation of the feed-forward layers.")
+    bias: bool = Field(False, description="Biases in linear layers and norms.")
+    tie_embeddings: bool = Field(False, description="Share the input and the output embedding.")
+    embedding_norm: bool = Field(True, description="A norm after the embeddings.")
+    logit_softcap: float | None = Field(None, gt=0, description="Cap logits by cap · tanh(logits / cap).")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout after each sublayer.")
+    init: Init = Field("zero-residual", description="Initial weights: every block the identity, or as in GPT-2.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for num_heads in {self.num_heads, *self.num_heads_by_layer.values()}:
+            if num_heads % (self.num_kv_heads or num_heads):
+                raise UsageError(
+                    f"num_heads ({num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}).",
+                    argument="num_kv_heads",
+                    value=self.num_kv_heads,
+                )
+        if self.rope_scaling:
+            self._check_scaling(self.rope_scaling)
+        return self
+
+    @staticmethod
+    def _check_scaling(scaling: Mapping[str, float]) -> None:
+        if sorted(scaling) != sorted(SCALING_KEYS):
+            raise UsageError(
+                f"rope_scaling must have the keys {', '.join(SCALING_KEYS)}, not {', '.join(scaling)}.",
+                argument="rope_scaling",
+                value=dict(scaling),
+            )
+        positive = all(value > 0 for value in scaling.values())
+        if not (positive and scaling["low_freq_factor"] < scaling["high_freq_factor"]):
+            raise UsageError(
+                "rope_scaling needs numbers above 0, with low_freq_factor below high_freq_factor.",
+                argument="rope_scaling",
+                value=dict(scaling),
+            )
+
+    @property
+    def attentions(self) -> tuple[str, ...]:
+        """The address of every attention, in the order of the forward pass."""
+        return tuple(f"decoder.{i}.self" for i in range(self.num_layers))
+
+
+GPT2: dict[str, Any] = dict(
+    vocab_size=50_257,
+    context_length=1024,
+    head_dim=64,
+    positions="learned",
+    norm="layer",
+    norm_affine=True,
+    norm_eps=1e-5,
+    qk_norm=False,
+    activation="gelu-tanh",
+    bias=True,
+    tie_embeddings=True,
+    embedding_norm=False,
+    dropout=0.1,
+    init="gpt2",
+)
+LLAMA: dict[str, Any] = dict(
+    positions="rotary",
+    norm="rms",
+    norm_affine=True,
+    norm_eps=1e-5,
+    qk_norm=False,
+    activation="swiglu",
+    embedding_norm=False,
+)
+
+# Shapes by name. Where `vocab_size` is missing it comes from the tokenizer.
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": dict(num_layers=4, d_model=128, d_ff=512, num_heads=4, head_dim=32, context_length=128),
+    "small": dict(num_layers=6, d_model=256, d_ff=1024, num_heads=4, head_dim=64, context_length=256),
+    "base": dict(num_layers=8, d_model=384, d_ff=1536, num_heads=6, head_dim=64, context_length=512),
+    "large": dict(num_layers=12, d_model=768, d_ff=3072, num_heads=12, head_dim=64, context_length=1024),
+    "gpt2": {**GPT2, **dict(num_layers=12, d_model=768, d_ff=3072, num_heads=12)},
+    "gpt2-medium": {**GPT2, **dict(num_layers=24, d_model=1024, d_ff=4096, num_heads=16)},
+    "gpt2-large": {**GPT2, **dict(num_layers=36, d_model=1280, d_ff=5120, num_heads=20)},
+    "gpt2-xl": {**GPT2, **dict(num_layers=48, d_model=1600, d_ff=6400, num_heads=25)},
+    "gpt3": {
+        **GPT2,
+        **dict(num_layers=96, d_model=12_288, d_ff=49_152, num_heads=96, head_dim=128, context_length=2048),
+    },
+    "llama-tiny": {**LLAMA, **dict(num_layers=4, d_model=128, d_ff=344, num_heads=4, head_dim=32, context_length=256)},
+    "llama-7b": {
+        **LLAMA,
+        **dict(
+            vocab_size=32_000, num_layers=32, d_model=4096, d_ff=11_008, num_heads=32, head_dim=128, context_length=4096
+        ),
+    },
+    "llama3-8b": {
+        **LLAMA,
+        **dict(
+            vocab_size=128_256,
+            num_layers=32,
+            d_model=4096,
+            d_ff=14_336,
+            num_heads=32,
+            head_dim=128,
+            context_length=8192,
+        ),
+        **dict(num_kv_heads=8, rope_theta=500_000.0),
+    },
+}

@@ -1,0 +1,75 @@
+"""The costs of a decoder-only model, computed from its config.
+
+QKᵀ and AV are counted for a token in the middle of a full context.
+"""
+
+from __future__ import annotations
+
+from regard.models.costs import BYTES, Costs, Published, check_batch, linear_parameters, matrices, present
+from regard.models.gpt.config import GPTConfig
+from regard.models.value_counts import counts_of
+
+PUBLISHED_TOKENS = {"gpt3": 300 * 10**9, "llama-7b": 2 * 10**12, "llama3-8b": 15 * 10**12}
+FAST = 100e15  # FLOP/s: a thousand accelerators with a tenth of a petaflop each
+
+
+def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
+    """Parameters, memory and compute of a model."""
+    check_batch(batch_tokens)
+    tokens = PUBLISHED_TOKENS.get(preset)
+    return Costs(
+        vocab_size=config.vocab_size,
+        context_length=config.context_length,
+        by_part=parameters_by_part(config),
+        values=counts_of(config, config.attentions),
+        activation_bytes=_activation_bytes(config, batch_tokens),
+        batch_tokens=batch_tokens,
+        cache_bytes_per_token=2 * BYTES * config.num_layers * _kv_dim(config),
+        forward_flops=_forward_flops(config),
+        published=None if tokens is None else Published(tokens, f"{tokens:,} tokens", FAST),
+    )
+
+
+def parameters_by_part(config: GPTConfig) -> dict[str, int]:
+    """The number of parameters of each part of the model."""
+    d_model, head_dim = config.d_model, config.head_dim
+
+    def linear(inputs: int, outputs: int) -> int:
+        return linear_parameters(inputs, outputs, bias=config.bias)
+
+    def attention(address: str) -> int:
+        num_heads = config.num_heads_by_layer.get(address, config.num_heads)
+        joint = (num_heads + 2 * (config.num_kv_heads or num_heads)) * head_dim
+        qk_scale = 2 * head_dim if config.qk_norm and config.norm_affine else 0
+        return linear(d_model, joint) + linear(num_heads * head_dim, d_model) + qk_scale
+
+    up = config.d_ff * (matrices(config.activation) - 1)
+    feed_forward = linear(d_model, up) + linear(config.d_ff, d_model)
+    norm = d_model * (int(config.norm_affine) + (int(config.bias) if config.norm == "layer" else 0))
+    parts = {
+        "token embedding": config.vocab_size * d_model,
+        "positions": config.context_length * d_model if config.positions == "learned" else 0,
+        "attention": sum(map(attention, config.attentions)),
+        "feed-forward": config.num_layers * feed_forward,
+        "norms": (2 * config.num_layers + 1 + int(config.embedding_norm)) * norm,
+        "output": 0 if config.tie_embeddings else config.vocab_size * d_model,
+    }
+    return present(parts)
+
+
+def _kv_dim(config: GPTConfig) -> int:
+    return (config.num_kv_heads or config.num_heads) * config.head_dim
+
+
+def _forward_flops(config: GPTConfig) -> int:
+    inner = config.num_heads * config.head_dim
+    projections = config.d_model * (2 * inner + 2 * _kv_dim(config))
+    attention = inner * config.context_length  # half of the context, once for the scores and once for the averages
+    feed_forward = matrices(config.activation) * config.d_model * config.d_ff
+    return 2 * (config.num_layers * (projections + attention + feed_forward) + config.d_model * config.vocab_size)
+
+
+def _activation_bytes(config: GPTConfig, tokens: int) -> int:
+    inner = config.num_heads * config.head_dim
+    block = 6 * config.d_model + 2 * inner + 2 * _kv_dim(config) + matrices(config.activation) * config.d_ff
+    return BYTES * tokens * config.num_layers * block

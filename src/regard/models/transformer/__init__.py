@@ -1,0 +1,1 @@
+"""The Transformer of 2017: encoder and decoder."""

@@ -1,0 +1,88 @@
+"""The costs of an encoder-decoder, computed from its config. QKᵀ and AV are counted for sentences of one length."""
+
+from __future__ import annotations
+
+from regard.models.costs import BYTES, Costs, Published, check_batch, linear_parameters, matrices, present
+from regard.models.transformer.config import TransformerConfig
+from regard.models.value_counts import counts_of
+
+LENGTH = 32  # tokens of a sentence, for QKᵀ and AV
+PAPER_TOKENS = 25_000  # source tokens in a batch of the paper, and as many target tokens
+PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transformer-big-fr": 300_000}
+
+
+def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
+    """Parameters, memory and compute of a model."""
+    check_batch(batch_tokens)
+    return Costs(
+        vocab_size=config.vocab_size,
+        context_length=config.max_positions if config.positions == "learned" else None,
+        by_part=parameters_by_part(config),
+        values=counts_of(config, config.attentions),
+        activation_bytes=_activation_bytes(config, batch_tokens),
+        batch_tokens=batch_tokens,
+        cache_bytes_per_token=2 * BYTES * config.num_decoder_layers * config.num_heads * config.head_dim,
+        forward_flops=_forward_flops(config),
+        unit="a source and a target token",
+        published=_published(PAPER_STEPS[preset]) if preset in PAPER_STEPS else None,
+    )
+
+
+def _published(steps: int) -> Published:
+    described = f"{steps:,} steps of {PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens"
+    return Published(steps * PAPER_TOKENS, described, 100e9, ", a laptop's CPU")
+
+
+def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
+    """The number of parameters of each part of the model."""
+
+    def attention(address: str) -> int:
+        inner = config.num_heads_by_layer.get(address, config.num_heads) * config.head_dim
+        return linear(config.d_model, 3 * inner) + linear(inner, config.d_model)
+
+    def linear(inputs: int, outputs: int) -> int:
+        return linear_parameters(inputs, outputs, bias=config.bias)
+
+    def attentions(stack: str, kind: str) -> int:
+        chosen = (at for at in config.attentions if at.startswith(f"{stack}.") and at.endswith(f".{kind}"))
+        return sum(map(attention, chosen))
+
+    up = config.d_ff * (matrices(config.activation) - 1)
+    feed_forward = linear(config.d_model, up) + linear(config.d_ff, config.d_model)
+    norm = config.d_model * (2 if config.norm == "layer" and config.bias else 1)
+    sublayers = len(config.attentions) + config.num_encoder_layers + config.num_decoder_layers
+    parts = {
+        "embeddings": _embeddings(config, norm),
+        "encoder self-attention": attentions("encoder", "self"),
+        "encoder feed-forward": config.num_encoder_layers * feed_forward,
+        "decoder self-attention": attentions("decoder", "self"),
+        "cross-attention": attentions("decoder", "cross"),
+        "decoder feed-forward": config.num_decoder_layers * feed_forward,
+        "norms": (sublayers + (2 if config.final_norm else 0)) * norm,
+    }
+    return present(parts)
+
+
+def _embeddings(config: TransformerConfig, norm: int) -> int:
+    """Parameters of token and position embeddings and of the output matrix."""
+    rows = config.vocab_size + (config.source_vocab_size or 0)
+    rows += 0 if config.tie_embeddings else config.vocab_size
+    rows += 2 * config.max_positions if config.positions == "learned" else 0
+    bias = config.vocab_size if config.output_bias else 0
+    return rows * config.d_model + bias + (2 * norm if config.embedding_norm else 0)
+
+
+def _forward_flops(config: TransformerConfig) -> int:
+    inner = config.num_heads * config.head_dim
+    attention = 2 * 4 * config.d_model * inner + 2 * 2 * LENGTH * inner  # projections; scores and averages
+    feed_forward = 2 * matrices(config.activation) * config.d_model * config.d_ff
+    encoder = config.num_encoder_layers * (attention + feed_forward)
+    decoder = config.num_decoder_layers * (2 * attention + feed_forward)
+    return encoder + decoder + 2 * config.d_model * config.vocab_size
+
+
+def _activation_bytes(config: TransformerConfig, tokens: int) -> int:
+    inner = config.num_heads * config.head_dim
+    block = 6 * config.d_model + 4 * inner + 2 * config.d_ff
+    num_layers = config.num_encoder_layers + 1.5 * config.num_decoder_layers
+    return int(BYTES * tokens / 2 * num_layers * block)

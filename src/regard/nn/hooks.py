@@ -1,0 +1,302 @@
+"""Hooks: read or replace values inside a model, without leaving anything behind on it.
+
+A model has hook points, each with an address such as `decoder.2.cross`.
+
+- `with capture(model) as trace:` records, at every attention, the scorer, the queries and keys as they were scored,
+  and the mask. The forward pass stays on the fused kernel; weights are computed later, for the layer, heads and rows
+  that are read. Memory grows with tokens × d_model.
+- `with edit(model, address, change):` replaces a value inside the block: `change(value) -> value`.
+- `with observe(model, address, …) as seen:` stores values as they pass, unchanged.
+
+Active hooks live in a `ContextVar`, so threads and nested blocks do not see each other's hooks, and nothing stays on
+the model. Compiled code has no hook points: inside the block the eager path runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.attention import attention_weights
+from regard.nn.masks import AttentionMask
+from regard.nn.scoring import Scorer
+from regard.utils.errors import UsageError, unknown
+
+Change = Callable[[Tensor], Tensor]
+
+
+class _Hook(Protocol):
+    """Receives the values that pass through the hook points of one model."""
+
+    @property
+    def addresses(self) -> Mapping[nn.Module, str]: ...
+
+    def record(self, address: str, captured: CapturedQK) -> None: ...
+
+    def edit_at(self, address: str) -> Change | None: ...
+
+
+_active: ContextVar[tuple[_Hook, ...]] = ContextVar("regard_hooks", default=())
+
+
+class HookPoint(nn.Module):
+    """Returns its input; inside an `edit` block, the edited value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            return x
+        for hook in _active.get():
+            address = hook.addresses.get(self)
+            change = hook.edit_at(address) if address is not None else None
+            if change is not None:
+                x = change(x)
+        return x
+
+
+class AttentionHook(nn.Module):
+    """Records queries, keys and mask of an attention. Returns weights only if an `edit` block changed them."""
+
+    def forward(self, scorer: Scorer, q: Tensor, k: Tensor, mask: AttentionMask) -> Tensor | None:
+        if torch.compiler.is_compiling():
+            return None
+        weights = None
+        for hook in _active.get():
+            address = hook.addresses.get(self)
+            if address is None:
+                continue
+            captured = CapturedQK(address, scorer, q, k, mask)
+            hook.record(address, captured)
+            change = hook.edit_at(address)
+            if change is not None:
+                weights = change(captured.weights() if weights is None else weights)
+        return weights
+
+
+@dataclass(frozen=True)
+class CapturedQK:
+    """The inputs of one attention's scores, from which its weights are computed on demand."""
+
+    address: str
+    scorer: Scorer
+    q: Tensor  # (B, H, T, Dh), after rotation and norms
+    k: Tensor  # (B, H or fewer, S, Dh)
+    mask: AttentionMask
+
+    def weights(
+        self,
+        *,
+        batch: int | slice = slice(None),
+        heads: int | Sequence[int] | None = None,
+        rows: int | slice | Sequence[int] | None = None,
+    ) -> Tensor:
+        """The weights of these rows and heads, before dropout: (B, H, T, S). No others are computed."""
+        texts, num_heads, num_rows = self.q.shape[:3]
+        chosen_rows = _indices(batch, texts)
+        q, k, mask = self.q[chosen_rows], self.k[chosen_rows], self.mask.select(chosen_rows)
+        if heads is not None:
+            chosen_heads = _indices(heads, num_heads)
+            q, k = q[:, chosen_heads], k[:, chosen_heads // (num_heads // self.k.shape[1])]
+            mask = mask.select_heads(chosen_heads)
+        if rows is None:
+            return attention_weights(q, k, mask, scorer=self.scorer)
+        # A causal mask aligns queries with the last keys, so the rows are selected from the dense mask.
+        queries = _indices(rows, num_rows)
+        allowed = mask.dense(num_rows, self.k.shape[2], q.device)
+        if allowed.shape[2] != 1:
+            allowed = allowed[:, :, queries]
+        return attention_weights(q[:, :, queries], k, AttentionMask(allowed=allowed), scorer=self.scorer)
+
+
+def _indices(selection: int | slice | Sequence[int], count: int) -> Tensor:
+    """The selected ones of `count` indices, as non-negative numbers; -1 is the last."""
+    indices = torch.arange(count)
+    if isinstance(selection, slice):
+        return indices[selection]
+    chosen = [selection] if isinstance(selection, int) else list(selection)
+    if any(not -count <= index < count for index in chosen):
+        raise UsageError(f"index out of range: {chosen}. There are {count}, numbered from 0.")
+    return indices[chosen]
+
+
+@dataclass(repr=False)
+class Trace:
+    """The record of `capture`: queries and keys by address, with the tokens of both axes."""
+
+    addresses: Mapping[nn.Module, str]
+    tokens: Mapping[str, Sequence[Sequence[str]]]  # stream ("encoder", "decoder") → a row of tokens for each text
+    keep_graph: bool = False
+    captured: dict[str, CapturedQK] = field(default_factory=dict)
+
+    def record(self, address: str, captured: CapturedQK) -> None:
+        if not self.keep_graph:
+            captured = dataclasses.replace(captured, q=captured.q.detach(), k=captured.k.detach())
+        self.captured[address] = captured
+
+    def edit_at(self, address: str) -> Change | None:
+        return None
+
+    def __repr__(self) -> str:
+        shapes = (f"{a} {tuple(c.q.shape[:3])}×{c.k.shape[2]}" for a, c in self.captured.items())
+        return f"Trace({', '.join(shapes)})"
+
+    def __getitem__(self, address: str) -> CapturedQK:
+        self._check_captured()
+        if address not in self.captured:
+            raise unknown("address", address, self.captured)
+        return self.captured[address]
+
+    def weights(
+        self, address: str, *, batch: int = 0, heads: int | Sequence[int] | None = None, rows: object = None
+    ) -> Tensor:
+        """The weights of one text at one address: (H, T, S)."""
+        return self[address].weights(batch=batch, heads=heads, rows=rows)[0]  # type: ignore[arg-type]
+
+    def labels(self, address: str, batch: int = 0) -> tuple[list[str], list[str]]:
+        """The tokens of the queries and the tokens of the keys."""
+        captured = self[address]
+        queries, keys = streams(address)
+        return (
+            self._tokens(queries, batch, captured.q.shape[2]),
+            self._tokens(keys, batch, captured.k.shape[2]),
+        )
+
+    def attentions(self, kind: str) -> tuple[Tensor, ...]:
+        """All weights of `encoder.self`, `decoder.self` or `decoder.cross`: per layer (B, H, T, S).
+
+        This is the shape that other tools expect; memory grows with tokens².
+        """
+        self._check_captured()
+        stack, _, which = kind.partition(".")
+        layers = [r for a, r in self.captured.items() if a.startswith(f"{stack}.") and a.endswith(f".{which}")]
+        if not layers:
+            kinds = {f"{a.split('.')[0]}.{a.split('.')[-1]}" for a in self.captured}
+            raise unknown("kind of attention", kind, kinds)
+        return tuple(captured.weights() for captured in layers)
+
+    def _check_captured(self) -> None:
+        if not self.captured:
+            raise UsageError("nothing was captured: run the model inside the `with capture(model)` block.")
+
+    def _tokens(self, stream: str, batch: int, count: int) -> list[str]:
+        rows = self.tokens.get(stream)
+        if rows is None:
+            return [str(i) for i in range(count)]
+        if not -len(rows) <= batch < len(rows):
+            raise UsageError(f"there are tokens of {len(rows)} texts in the {stream}, so there is no text {batch}.")
+        return list(rows[batch])[:count]
+
+
+@dataclass(frozen=True)
+class _Edit:
+    addresses: Mapping[nn.Module, str]
+    address: str
+    change: Change
+
+    def record(self, address: str, captured: CapturedQK) -> None:
+        pass
+
+    def edit_at(self, address: str) -> Change | None:
+        return self.change if address == self.address else None
+
+
+@contextlib.contextmanager
+def capture(
+    model: nn.Module, *, tokens: Mapping[str, Sequence[Sequence[str]]] | None = None, grad: bool = False
+) -> Iterator[Trace]:
+    """Record every attention of `model` inside the block. A second forward pass replaces the first."""
+    trace = Trace(addresses_of(model), tokens or {}, keep_graph=grad)
+    with _activated(trace):
+        yield trace
+
+
+@contextlib.contextmanager
+def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
+    """Replace the value at `address` by `change(value)` inside the block.
+
+    At an attention's own address (`decoder.2.cross`) the value is its weights (B, H, T, S); at
+    `decoder.2.cross.input` it is the input (B, T, D), at `.memory` the memory of a cross-attention (B, S, D), at
+    `.values` V (B, H or fewer, S, Dh), at `.heads` the output of each head (B, H, T, Dh); at `decoder.2.feed_forward`
+    it is the output of the feed-forward layer, and at `decoder.2` the output of the block (B, T, D).
+    """
+    addresses = addresses_of(model)
+    if address not in addresses.values():
+        raise unknown("address", address, addresses.values())
+    with _activated(_Edit(addresses, address, change)):
+        yield
+
+
+@dataclass(frozen=True)
+class _Observe:
+    addresses: Mapping[nn.Module, str]
+    wanted: frozenset[str]
+    seen: dict[str, Tensor] = field(default_factory=dict)
+
+    def record(self, address: str, captured: CapturedQK) -> None:
+        pass
+
+    def edit_at(self, address: str) -> Change | None:
+        return partial(self._store, address) if address in self.wanted else None
+
+    def _store(self, address: str, value: Tensor) -> Tensor:
+        self.seen[address] = value.detach()
+        return value
+
+
+@contextlib.contextmanager
+def observe(model: nn.Module, *wanted: str) -> Iterator[dict[str, Tensor]]:
+    """Store the values at the addresses `wanted`: the last one that passed at each.
+
+    The addresses are those of `edit`, except an attention's own: its weights are not computed in the forward pass. Use
+    `capture` for them.
+    """
+    addresses = addresses_of(model)
+    known = [address for hook, address in addresses.items() if isinstance(hook, HookPoint)]
+    for address in wanted:
+        if address not in known:
+            raise unknown("address", address, known)
+    observer = _Observe(addresses, frozenset(wanted))
+    with _activated(observer):
+        yield observer.seen
+
+
+@contextlib.contextmanager
+def _activated(hook: _Hook) -> Iterator[None]:
+    _active.set((*_active.get(), hook))
+    try:
+        yield
+    finally:  # remove only this hook, so that blocks may end in any order
+        _active.set(tuple(other for other in _active.get() if other is not hook))
+
+
+def has_hooks(model: nn.Module) -> bool:
+    """Whether `capture`, `edit` or `observe` is active on this model."""
+    points = {module for module in model.modules() if isinstance(module, HookPoint | AttentionHook)}
+    return any(not points.isdisjoint(hook.addresses) for hook in _active.get())
+
+
+# Parts of module paths that addresses leave out or shorten: `encoder.3.self` is the same address with every BERT head.
+SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_hook": "", "hook": "", "bert": ""}
+
+
+def addresses_of(model: nn.Module) -> dict[nn.Module, str]:
+    """Every hook point of a model with its address: the path of its module, shortened."""
+    addresses: dict[nn.Module, str] = {}
+    for path, module in model.named_modules():
+        if isinstance(module, HookPoint | AttentionHook):
+            words = [SHORT.get(word, word.removesuffix("_hook")) for word in path.split(".")]
+            addresses[module] = ".".join(word for word in words if word)
+    return addresses
+
+
+def streams(address: str) -> tuple[str, str]:
+    """The token streams of the queries and of the keys, for the address of an attention."""
+    stack = address.split(".")[0]
+    return (stack, "encoder") if address.endswith(".cross") else (stack, stack)

@@ -1,0 +1,88 @@
+"""State dicts: tied weights are stored once, and loading requires every name and shape to match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from regard.nn.init import is_placeholder
+from regard.utils.errors import FolderError, shorten_list
+
+
+def unique_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The state dict of a module without duplicates: tied weights only under their first name."""
+    tensors: dict[str, torch.Tensor] = {}
+    seen: set[tuple[object, ...]] = set()
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        memory: tuple[object, ...] = (id(tensor),)
+        if not (tensor.is_meta or tensor.numel() == 0):  # these have no memory of their own
+            memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if memory not in seen:
+            tensors[name] = tensor.detach()
+        seen.add(memory)
+    return tensors
+
+
+def trainable_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """`unique_tensors` without frozen parameters."""
+    frozen = {name for name, param in module.named_parameters() if not param.requires_grad}
+    return {name: tensor for name, tensor in unique_tensors(module).items() if name not in frozen}
+
+
+def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, learned_only: bool = False) -> None:
+    """Copy `tensors` into a module. Names and shapes must match exactly, otherwise nothing is changed.
+
+    Tied weights are expected under their first name, as in `unique_tensors`. With `learned_only`, frozen parameters are
+    not expected and stay as they are. A module that was built inside `empty_weights` takes the tensors themselves, and
+    removes them from a dict, so that memory never holds them twice.
+    """
+    expected = trainable_tensors(module) if learned_only else unique_tensors(module)
+    check_fit(tensors, expected, type(module).__name__)
+    with torch.no_grad():
+        for name in expected:
+            if is_placeholder(expected[name]):
+                taken = tensors.pop(name) if isinstance(tensors, dict) else tensors[name]
+                _take(module, module.get_parameter(name), taken)
+            else:
+                expected[name].copy_(tensors[name])
+
+
+def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], class_name: str) -> None:
+    """Raise if names, shapes or dtypes differ from those that `class_name` expects."""
+    wrong = []
+    if missing := [name for name in expected if name not in tensors]:
+        wrong.append(f"missing: {shorten_list(missing)}")
+    if surplus := [name for name in tensors if name not in expected]:
+        wrong.append(f"surplus: {shorten_list(surplus)}")
+    both = [name for name in expected if name in tensors]
+    if misshapen := [
+        f"{name} is {_shape(tensors[name])} instead of {_shape(expected[name])}"
+        for name in both
+        if tensors[name].shape != expected[name].shape
+    ]:
+        wrong.append(f"of another shape: {shorten_list(misshapen)}")
+    if mistyped := [
+        f"{name} is {tensors[name].dtype} instead of {expected[name].dtype}"
+        for name in both
+        if tensors[name].is_floating_point() != expected[name].is_floating_point()
+    ]:
+        wrong.append(f"of another type: {shorten_list(mistyped)}")
+    if wrong:
+        raise FolderError(
+            f"these weights do not fit a {class_name} with this config; {'; '.join(wrong)}. "
+            "Config and weights belong to different models."
+        )
+
+
+def _take(module: torch.nn.Module, empty: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Replace a placeholder by a tensor everywhere in the module."""
+    param = torch.nn.Parameter(tensor.to(empty.dtype).contiguous(), requires_grad=empty.requires_grad)
+    for part in module.modules():
+        for name, existing in list(part.named_parameters(recurse=False, remove_duplicate=False)):
+            if existing is empty:
+                setattr(part, name, param)
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return "×".join(map(str, tensor.shape)) or "a single number"

@@ -1,0 +1,118 @@
+"""Tables of tasks, architectures and views: the built-in ones, and those that installed packages add.
+
+A package adds an entry through the entry points `regard.tasks`, `regard.architectures` or `regard.views`; each names a
+`TaskSpec`, an `Architecture` or a `ViewSpec`. Entries are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+from regard.spec import Architecture, TaskSpec, ViewSpec, resolve
+from regard.utils.errors import RegardError, unknown
+
+T = TypeVar("T")
+
+TASKS = ("translate", "generate", "fill", "classify", "pair", "choose", "tag", "answer", "embed", "suggest", "score")
+ARCHITECTURES = ("transformer", "gpt", "bert")
+VIEWS = ("attention", "steps", "targets", "ranks", "inputs", "answer")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A lazy table: names are known at once, entries are imported on use."""
+
+    def __init__(self, kind: str, entry_type: type[T], builtin: Mapping[str, str], *, group: str) -> None:
+        self.kind, self.group, self._type, self._builtin = kind, group, entry_type, builtin
+
+    @functools.cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self.group) if point.name not in self._builtin}
+
+    def __getitem__(self, name: str) -> T:
+        entry: T
+        if name in self._builtin:
+            entry = resolve(self._builtin[name])
+            return entry
+        if name not in self._plugins:
+            raise unknown(self.kind, name, self)
+        point = self._plugins[name]
+        try:
+            entry = point.load()
+            if not isinstance(entry, self._type):
+                raise TypeError(f"{point.value} is not a {self._type.__name__}")
+        except Exception as problem:
+            raise RegardError(
+                f"the {self.kind} {name!r} of the package {_package(point)} cannot be used: {problem}",
+                argument=self.kind,
+                value=name,
+            ) from problem
+        return entry
+
+    def usable(self) -> dict[str, T]:
+        """All entries except broken ones: a plug-in that cannot be imported must not stop the others."""
+        found = {}
+        for name in self:
+            with contextlib.suppress(RegardError):
+                found[name] = self[name]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._builtin
+        yield from sorted(self._plugins)
+
+    def __len__(self) -> int:
+        return len(self._builtin) + len(self._plugins)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtin or name in self._plugins
+
+    def origin(self, name: str) -> str:
+        """The package that provides an entry."""
+        return "regard" if name in self._builtin else _package(self._plugins[name])
+
+    def __repr__(self) -> str:
+        return f"{self.kind} registry: {', '.join(self)}"
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value.partition(".")[0]
+
+
+tasks: Registry[TaskSpec] = Registry(
+    "task", TaskSpec, {name: f"regard.tasks.{name}.spec:SPEC" for name in TASKS}, group="regard.tasks"
+)
+architectures: Registry[Architecture] = Registry(
+    "architecture",
+    Architecture,
+    {name: f"regard.models.{name}.spec:ARCHITECTURE" for name in ARCHITECTURES},
+    group="regard.architectures",
+)
+views: Registry[ViewSpec] = Registry(
+    "view", ViewSpec, {name: f"regard.views.specs:{name.upper()}" for name in VIEWS}, group="regard.views"
+)
+
+
+def architectures_for(task: TaskSpec) -> list[str]:
+    """The architectures that can do a task, its default first."""
+    names = [name for name, architecture in architectures.usable().items() if task.supports(architecture)]
+    return sorted(names, key=lambda name: name != task.default_architecture)
+
+
+def architecture_of(model: Any) -> Architecture:
+    """The architecture of a module, by the type of its config."""
+    config = type(model.config)
+    return next(architecture for architecture in architectures.usable().values() if architecture.config is config)
+
+
+def task_for_model(architecture: str, head: str) -> TaskSpec | None:
+    """The first task for models of an architecture with this kind of head, for folders that name no task."""
+    own = [spec for spec in tasks.usable().values() if spec.default_architecture == architecture]
+    for spec in own:
+        kinds = (spec.head,) if isinstance(spec.head, str) else spec.head or ("none",)
+        if head in kinds:
+            return spec
+    return None

@@ -1,0 +1,1 @@
+"""Answer a question about a passage with a span of the passage."""

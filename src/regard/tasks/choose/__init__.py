@@ -1,0 +1,1 @@
+"""Choose the ending that fits a context best, as in SWAG."""

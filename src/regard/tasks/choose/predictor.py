@@ -1,0 +1,170 @@
+"""A trained multiple-choice model, its results and its scores.
+
+Every ending is read after the context, as the second text of a pair; a single logit says how well it fits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+import torch
+
+from regard.checkpoint.folder import ModelFolder
+from regard.data.multiple_choice import MultipleChoiceExample
+from regard.metrics.labels import accuracy
+from regard.metrics.score import Score, Scores
+from regard.models.heads import HeadConfig
+from regard.nn.hooks import Trace
+from regard.spec import TaskSpec
+from regard.tasks.base import Notify
+from regard.tasks.choose.spec import SPEC
+from regard.tasks.encoder.batching import EncodedExample, encode_pairs, input_notes
+from regard.tasks.encoder.inference import predict_logits
+from regard.tasks.encoder.predictor import EncoderPredictor, read_majority_label
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.utils.config import Config
+from regard.utils.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The ending that fits a context best, and the probability of each ending."""
+
+    context: str = field(repr=False)
+    endings: tuple[str, ...]
+    choice_index: int  # of the chosen ending, from 0
+    scores: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """The chosen ending."""
+        return self.endings[self.choice_index]
+
+    @property
+    def score(self) -> float:
+        """The probability of the chosen ending."""
+        return self.scores[self.choice_index]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "context": self.context,
+            "endings": list(self.endings),
+            "choice_index": self.choice_index,
+            "text": self.text,
+            "scores": [round(score, 6) for score in self.scores],
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class MultipleChoice(EncoderPredictor[Choice]):
+    """Contexts and endings → the best ending: `model("She opens it.", ["She closes it.", "It rains."]).text`."""
+
+    spec: ClassVar[TaskSpec] = SPEC
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer,
+        *,
+        head: HeadConfig | None = None,
+        config: Config | None = None,
+        max_seq_len: int | None = None,
+        majority_label: tuple[str, ...] | None = None,
+    ) -> None:
+        """`majority_label` holds the index of most of the right endings in training, if it is known."""
+        head = head or HeadConfig(kind="multiple_choice")
+        super().__init__(model, tokenizer, head=head, config=config, max_seq_len=max_seq_len)
+        self.majority_label = majority_label
+
+    def predict(
+        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
+    ) -> list[Choice]:
+        """The best ending of each (context, endings)."""
+        choices = [_choice(value) for value in inputs]
+        examples = self.encode(choices)
+        if notify is not None:
+            counts = [len(endings) for _, endings in choices]
+            for line in input_notes(examples, self.max_seq_len, "choice", pairs=True, counts=counts):
+                notify(line)
+        logits = iter(float(output) for output in predict_logits(self.model, examples, self.tokenizer.pad_id))
+        return [_chosen(context, endings, list(islice(logits, len(endings)))) for context, endings in choices]
+
+    def encode(self, choices: Iterable[tuple[str, Sequence[str]]]) -> list[EncodedExample]:
+        """The ids of each ending after its context, in order."""
+        self.require_pairs()
+        pairs = [(context, ending) for context, endings in choices for ending in endings]
+        return encode_pairs(self.tokenizer, pairs, self.max_seq_len)
+
+    def evaluate(self, examples: Sequence[MultipleChoiceExample], config: Config | None = None) -> Scores:
+        results = self.predict([(example.context, example.endings) for example in examples], config)
+        chosen = [result.choice_index for result in results]
+        return Scores(choice_scores(chosen, labels_of(examples), self.majority_label))
+
+    def encode_input(self, text: Any) -> EncodedExample:
+        """The ids of a context and an ending; of several endings, of the one that is chosen."""
+        texts = _texts(text)
+        ending = texts[1] if len(texts) == 2 else self.predict([texts])[0].text
+        return super().encode_input((texts[0], ending))
+
+    def trace(self, *inputs: Any, grad: bool = False) -> Trace:
+        """All attention over a context and an ending; of several endings, over the one that is chosen."""
+        return self.trace_example(self.encode_input(inputs), grad=grad)
+
+    @property
+    def summary(self) -> str:
+        return "A text and several endings go in, the ending that fits the text best comes out."
+
+    def folder_config(self) -> Mapping[str, Any]:
+        known = {} if self.majority_label is None else {"majority_label": list(self.majority_label)}
+        return {**super().folder_config(), **known}
+
+    @classmethod
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        return cls(model, majority_label=read_majority_label(folder, str.isdecimal), **cls.init_arguments(folder))
+
+
+def _choice(value: Any) -> tuple[str, tuple[str, ...]]:
+    """The context and the endings of an input."""
+    texts = _texts(value)
+    if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
+        raise UsageError("give a context and at least two endings: (context, [ending, ending]).", argument="endings")
+    return texts[0], texts[1:]
+
+
+def _texts(value: Any) -> tuple[Any, ...]:
+    """All texts of an input, which is (context, endings) or (context, ending, ending …)."""
+    texts: tuple[Any, ...] = tuple(value) if isinstance(value, tuple | list) else ()
+    return (texts[0], *texts[1]) if len(texts) == 2 and isinstance(texts[1], tuple | list) else texts
+
+
+def _chosen(context: str, endings: tuple[str, ...], logits: Sequence[float]) -> Choice:
+    scores = torch.tensor(logits, dtype=torch.float64).softmax(dim=0)
+    return Choice(context, endings, int(scores.argmax()), tuple(scores.tolist()))
+
+
+def labels_of(examples: Iterable[MultipleChoiceExample]) -> list[int]:
+    """The indices of the right endings."""
+    return [example.label for example in examples if example.label is not None]
+
+
+def choice_scores(chosen: Sequence[int], labels: Sequence[int], majority_label: tuple[str, ...] | None) -> list[Score]:
+    """The accuracy, as in SWAG, beside that of always choosing the most common index of training."""
+    predicted, references = ([str(index) for index in side] for side in (chosen, labels))
+    name = "this file's own majority" if majority_label is None else "the majority"
+    (constant,) = majority_label or majority_index(labels)
+    return [
+        accuracy(predicted, references),
+        accuracy([constant] * len(references), references).as_baseline(name, f"always:ending{constant}"),
+    ]
+
+
+def majority_index(labels: Iterable[int]) -> tuple[str]:
+    """The most common index of right endings; the first of several."""
+    counts = Counter(labels)
+    return (str(min(counts, key=lambda index: (-counts[index], index))),)

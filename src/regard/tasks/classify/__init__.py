@@ -1,0 +1,1 @@
+"""Label a text: one label, or several."""

@@ -1,0 +1,59 @@
+"""Labelled texts from tables, or from the built-in dataset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.data.files import ReadResult
+from regard.data.labelled import read_labelled
+from regard.data.synthetic.opinions import opinions
+from regard.models.heads import HeadConfig
+from regard.tasks.encoder.labels import LabelledExample, LabelledReader
+from regard.utils.errors import DataError
+
+SEPARATORS = (",", ";", "|", "/", " ")  # between several labels, the most usual first
+
+
+class ClassifyReader(LabelledReader):
+    """Texts with one label each or, with a label separator, any number of labels."""
+
+    dataset = "built-in opinions"
+    file_options = ("text_column", "label_column", "label_separator", "skip_bad_rows")
+
+    def read_file(self, path: Path) -> ReadResult[LabelledExample]:
+        config = self.config
+        found = read_labelled(
+            path,
+            text_column=config.text_column,
+            label_column=config.label_column,
+            label_separator=config.label_separator,
+            skip_bad_rows=config.skip_bad_rows,
+        )
+        return found.map(lambda example: LabelledExample(example.text, example.labels))
+
+    def synthetic(self, split: str) -> list[LabelledExample]:
+        return [LabelledExample(example.text, example.labels) for example in opinions(split)]
+
+    def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[LabelledExample]:
+        several = predictor.head.problem_type == "multi_label_classification"
+        if several and self.config.label_separator is None and len(data) == 1:
+            separator = self._separator(data[0], predictor.head)
+            return ClassifyReader(self.config.replace(label_separator=separator)).read_test(data, predictor)
+        return super().read_test(data, predictor)
+
+    def _separator(self, path: Path, head: HeadConfig) -> str:
+        """The separator by which most rows of a file have known labels."""
+
+        def unknown_rows(separator: str) -> float:
+            config = self.config.replace(label_separator=separator, skip_bad_rows=True)
+            try:
+                found = ClassifyReader(config).read_file(path)
+            except DataError:  # no row is usable with this separator
+                return math.inf
+            golds = [example.gold for example in found.examples]
+            return len(found.bad) + sum(not set(gold) <= set(head.labels) for gold in golds if isinstance(gold, tuple))
+
+        return min(SEPARATORS, key=unknown_rows)

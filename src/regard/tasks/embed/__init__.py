@@ -1,0 +1,1 @@
+"""Embed texts: one vector for each text or token, and cosine similarities."""

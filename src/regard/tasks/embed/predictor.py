@@ -1,0 +1,287 @@
+"""Texts → vectors, with any encoder: the hidden states of all tokens, pooled into one vector."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.folder import ModelFolder
+from regard.metrics.correlation import pearson, spearman
+from regard.metrics.overlap import overlap_baseline
+from regard.metrics.score import Scores
+from regard.nn.hooks import observe
+from regard.registry import architecture_of
+from regard.spec import TaskSpec
+from regard.tasks.base import Notify, Predictor
+from regard.tasks.embed.spec import SPEC, EmbedConfig, Pooling
+from regard.tasks.encoder.batching import EncodedExample, collate, encode_texts, input_notes
+from regard.tasks.encoder.inference import BufferedEncoder, in_batches
+from regard.tasks.encoder.labels import LabelledExample
+from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.utils.config import Config
+from regard.utils.errors import UsageError
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """A text and its vector."""
+
+    text: str
+    vector: Vectors = field(repr=False)  # (D,)
+
+    def record(self) -> dict[str, Any]:
+        return {"text": self.text, "vector": _numbers(self.vector)}
+
+    def row(self) -> dict[str, Any]:
+        return {"text": self.text, **_columns(self.vector)}
+
+    def __str__(self) -> str:
+        return json.dumps(self.record(), ensure_ascii=False)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenVectors:
+    """A text with a vector for every token, [CLS] and [SEP] included."""
+
+    text: str
+    tokens: tuple[str, ...]  # as the vocabulary has them
+    spans: tuple[tuple[int, int], ...]  # where each token is in the text; empty for [CLS] and [SEP]
+    vectors: Vectors = field(repr=False)  # (T, D)
+
+    @property
+    def token_texts(self) -> tuple[str, ...]:
+        """The part of the text that each token covers."""
+        return tuple(self.text[start:end] for start, end in self.spans)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "tokens": list(self.tokens),
+            "token_texts": list(self.token_texts),
+            "vectors": [_numbers(vector) for vector in self.vectors],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        parts = zip(self.tokens, self.token_texts, self.vectors, strict=True)
+        return [{"text": self.text, "token": t, "token_text": part, **_columns(vector)} for t, part, vector in parts]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __str__(self) -> str:
+        return json.dumps(self.record(), ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        return f"TokenVectors({self.text[:40]!r}, {len(self)} tokens × {self.vectors.shape[1]})"
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """A text and the cosine of the angle between its vector and that of each other text."""
+
+    text: str
+    others: tuple[str, ...] = field(repr=False)
+    scores: Vectors = field(repr=False)  # (others,)
+
+    @property
+    def score(self) -> float:
+        """The cosine, where there is one other text; otherwise the largest."""
+        return float(self.scores.max())
+
+    def record(self) -> dict[str, Any]:
+        return {"text": self.text, "similarity": _numbers(self.scores)}
+
+    def row(self) -> dict[str, Any]:
+        cosines = zip(self.others, self.scores.tolist(), strict=True)
+        # A column for each text; the name "text" is taken.
+        return {"text": self.text, **{other + " " * (other == "text"): _digits(value) for other, value in cosines}}
+
+    def __str__(self) -> str:
+        return "\t".join(f"{value:.4f}" for value in self.scores.tolist())
+
+
+Result = Embedding | TokenVectors | Similarity
+
+
+class Embedder(EncoderPredictor[Result]):
+    """Texts → vectors: `embedder("The cat sleeps.").vector`, or `embedder.vectors(texts)` as one array."""
+
+    spec: ClassVar[TaskSpec] = SPEC
+    config: EmbedConfig
+
+    def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
+        super().__init__(model, tokenizer, **options)
+        if self.config.max_seq_len is not None:
+            self.max_seq_len = min(self.config.max_seq_len, self.max_seq_len)
+
+    def predict(
+        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
+    ) -> list[Result]:
+        chosen = self.config if config is None else EmbedConfig(**dict(config))
+        texts = list(inputs)
+        if chosen.tokens:
+            return [
+                self.tokens(text, layer=chosen.layer, max_seq_len=chosen.max_seq_len, notify=notify) for text in texts
+            ]
+        options: dict[str, Any] = dict(pooling=chosen.pooling, max_seq_len=chosen.max_seq_len, notify=notify)
+        if chosen.similarity:
+            others = chosen.similar_to or tuple(texts)
+            cosines = self.similarity(texts, chosen.similar_to or None, **options)
+            return [Similarity(text, others, row) for text, row in zip(texts, cosines, strict=True)]
+        vectors = self.vectors(texts, normalize=chosen.normalize, **options)
+        return [Embedding(text, vector) for text, vector in zip(texts, vectors, strict=True)]
+
+    def needs_all_inputs(self, config: Config) -> bool:
+        return bool(getattr(config, "similarity", False))
+
+    def vectors(self, texts: str | Sequence[str], *, notify: Notify | None = None, **options: Any) -> Vectors:
+        """A float32 array with one row for each text; of a single text, its row. `options` are those of the task."""
+        config = self.config.replace(**options)
+        if isinstance(texts, str):
+            vector: Vectors = self.vectors([texts], notify=notify, **options)[0]
+            return vector
+        examples = self.encode(texts, config.max_seq_len, notify=notify)
+        vectors = np.empty((len(examples), self.bert.config.d_model), dtype=np.float32)
+        encoder, pad_id = BufferedEncoder(self.bert), self.tokenizer.pad_id
+
+        @torch.inference_mode()
+        def run(batch: list[int]) -> Tensor:
+            ids, lengths, _ = collate([examples[index] for index in batch], pad_id, self.device)
+            pooled = pool(encoder(ids, lengths), lengths, config.pooling)
+            return F.normalize(pooled, dim=-1) if config.normalize else pooled
+
+        for batch, rows in in_batches(run, [len(example.ids) for example in examples], self.bert):
+            vectors[batch] = rows.float().cpu().numpy()
+        return vectors
+
+    @torch.inference_mode()
+    def tokens(
+        self, text: str, *, layer: int | None = None, max_seq_len: int | None = None, notify: Notify | None = None
+    ) -> TokenVectors:
+        """A vector for every token of a text: the output of the last layer, or of `layer`; 0 is the embedding."""
+        EmbedConfig(max_seq_len=max_seq_len)
+        num_layers = self.bert.config.num_layers
+        if layer is not None and not 0 <= layer <= num_layers:
+            raise UsageError(
+                f"layer must be from 0 (the embeddings) to {num_layers} (the last layer), not {layer}.",
+                argument="layer",
+                value=layer,
+            )
+        (example,) = self.encode([text], max_seq_len, notify=notify)
+        address = "embedding" if layer == 0 else f"encoder.{(layer or num_layers) - 1}"
+        with observe(self.bert, address) as observed:
+            self.bert(torch.tensor([example.ids], device=self.device))
+        found = self.tokenizer.token_spans(text)[: len(example.ids) - 2]
+        # White space before a token belongs to its span, and is not shown.
+        inner = [(span.end - len(span.text.lstrip()), span.end) for span in found]
+        spans = ((0, 0), *inner, (len(text), len(text)))
+        vectors = observed[address][0].float().cpu().numpy()
+        return TokenVectors(text, tuple(self.tokenizer.tokens(example.ids)), spans, vectors)
+
+    def similarity(
+        self, first: str | Sequence[str], second: str | Sequence[str] | None = None, **options: Any
+    ) -> Vectors:
+        """The cosine between each text of `first` and each of `second`, or of `first` itself: (first, second)."""
+        options |= {"normalize": True}
+        vectors = self.vectors([first] if isinstance(first, str) else first, **options)
+        if second is None:
+            return vectors @ vectors.T
+        return vectors @ self.vectors([second] if isinstance(second, str) else second, **options).T
+
+    def encode(
+        self, texts: Sequence[str], max_seq_len: int | None = None, *, notify: Notify | None = None
+    ) -> list[EncodedExample]:
+        """The ids of each text, truncated to `max_seq_len`."""
+        limit = min(max_seq_len or self.max_seq_len, self.bert.config.context_length)
+        examples = encode_texts(self.tokenizer, texts, limit)
+        if notify is not None:
+            for line in input_notes(examples, limit, "text"):
+                notify(line)
+        return examples
+
+    def evaluate(self, examples: Sequence[LabelledExample], config: Config | None = None) -> Scores:
+        """How well cosines correlate with the numbers of pairs (STS-B, SICK), beside counting shared words."""
+        chosen = self.config if config is None else EmbedConfig(**dict(config))
+        pairs = [example.text for example in examples if isinstance(example.text, tuple)]
+        gold = [float(example.gold) for example in examples if not isinstance(example.gold, tuple)]
+        index = {text: number for number, text in enumerate(dict.fromkeys(text for pair in pairs for text in pair))}
+        vectors = self.vectors(list(index), pooling=chosen.pooling, max_seq_len=chosen.max_seq_len, normalize=True)
+        firsts, seconds = (vectors[[index[pair[side]] for pair in pairs]] for side in (0, 1))
+        cosines = (firsts * seconds).sum(axis=1, dtype=np.float64)
+        found = (pearson(cosines, gold), spearman(cosines, gold))
+        measured = [replace(s, signature=f"cosine|pooling:{chosen.pooling}|{s.signature}") for s in found]
+        return Scores([*measured, *overlap_baseline(pairs, gold)])
+
+    def encode_results(self, results: Sequence[Result], suffix: str) -> str | bytes:
+        if suffix != ".npy":
+            return super().encode_results(results, suffix)
+        rows = [getattr(result, "vector", getattr(result, "scores", None)) for result in results]
+        if any(isinstance(result, TokenVectors) for result in results):
+            raise UsageError(
+                "--tokens gives each text an array of its own length: write .jsonl or .csv instead of .npy.",
+                argument="out",
+                value=suffix,
+                allowed=(".jsonl", ".csv"),
+            )
+        array = io.BytesIO()
+        np.save(array, np.array(rows))
+        return array.getvalue()
+
+    @classmethod
+    def of(cls, predictor: EncoderPredictor[Any]) -> Self:
+        """The encoder of another predictor, for vectors."""
+        if isinstance(predictor, cls):
+            return predictor
+        return cls(predictor.model, predictor.tokenizer, head=predictor.head, max_seq_len=predictor.max_seq_len)
+
+    @classmethod
+    def adapt(cls, other: Predictor[Any]) -> Self | None:
+        if isinstance(other, EncoderPredictor) and cls.spec.supports(architecture_of(other.model)):
+            return cls.of(other)
+        return None
+
+    @classmethod
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        return cls(model, **cls.init_arguments(folder))
+
+    @property
+    def summary(self) -> str:
+        return "A text goes in, a vector comes out; the vectors of similar texts point in similar directions."
+
+    def _outputs(self) -> str:
+        return f"{self.bert.config.d_model} dimensions, {self.config.pooling} pooling, {self.max_seq_len} tokens"
+
+
+def pool(hidden: Tensor, lengths: Tensor | None, pooling: Pooling) -> Tensor:
+    """Hidden states (B, T, D), of which `lengths` are not padding → one vector for each text (B, D)."""
+    if pooling == "cls":
+        return hidden[:, 0]
+    if lengths is None:
+        return hidden.amax(dim=1) if pooling == "max" else hidden.mean(dim=1)
+    padding = (torch.arange(hidden.shape[1], device=hidden.device) >= lengths[:, None])[..., None]  # (B, T, 1)
+    if pooling == "max":
+        return hidden.masked_fill(padding, float("-inf")).amax(dim=1)
+    return hidden.masked_fill(padding, 0.0).sum(dim=1) / lengths[:, None]
+
+
+def _digits(value: float) -> str:
+    return f"{value:.9g}"  # all digits of a float32
+
+
+def _numbers(vector: Vectors) -> list[float]:
+    return [float(_digits(value)) for value in vector.tolist()]
+
+
+def _columns(vector: Vectors) -> dict[str, str]:
+    return {str(column): _digits(value) for column, value in enumerate(vector.tolist())}

@@ -1,0 +1,90 @@
+"""The task `embed`: what goes in, what comes out, its options. Does not import torch.
+
+It has no training of its own: every encoder gives each token a vector that depends on the whole text.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field as Option
+from pydantic import model_validator
+
+from regard.data.labelled import TEXTS
+from regard.spec import Field, TaskSpec
+from regard.utils.config import Config
+from regard.utils.errors import UsageError
+
+Pooling = Literal["mean", "cls", "max"]
+
+
+class EmbedReading(Config):
+    """How texts, and for evaluation pairs with numbers, are read."""
+
+    text_column: str | None = Option(None, description="Name or number of the column with the texts.")
+    first_column: str | None = Option(
+        None, description="Evaluation: name or number of the column with the first texts."
+    )
+    second_column: str | None = Option(
+        None, description="Evaluation: name or number of the column with the second texts."
+    )
+    label_column: str | None = Option(None, description="Evaluation: name or number of the column with the numbers.")
+    skip_bad_rows: bool = Option(False, description="Evaluation: skip unusable rows and list them.")
+
+
+class EmbedConfig(Config):
+    """Options of embedding."""
+
+    pooling: Pooling = Option("mean", description="How token vectors become one: mean, cls (the first), or max.")
+    normalize: bool = Option(True, description="Scale vectors to length 1, so that a dot product is a cosine.")
+    max_seq_len: int | None = Option(
+        None,
+        ge=3,
+        description="Longest text, in tokens; longer texts are truncated (default: as long as the model takes).",
+    )
+    similarity: bool = Option(False, description="Return cosine similarities instead of vectors.")
+    similar_to: tuple[str, ...] = Option(
+        (),
+        description="With --similarity: texts to compare with, or a file of them (default: the input texts).",
+        json_schema_extra={"file": "lines"},
+    )
+    tokens: bool = Option(False, description="Return one vector per token instead of one per text.")
+    layer: int | None = Option(
+        None, ge=0, description="With --tokens: layer to read, 0 for the embeddings (default: the last)."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tokens and self.similarity:
+            raise UsageError("--tokens and --similarity exclude each other: remove one.", argument="tokens")
+        if self.similar_to and not self.similarity:
+            raise UsageError("--similar-to needs --similarity.", argument="similar_to", value=self.similar_to)
+        if self.layer is not None and not self.tokens:
+            raise UsageError("--layer needs --tokens.", argument="layer", value=self.layer)
+        return self
+
+
+SPEC = TaskSpec(
+    name="embed",
+    summary="Turn texts into vectors that are close for similar meanings.",
+    noun="an encoder for embeddings",
+    inputs=(Field("text", "text", "The text to embed.", columns=TEXTS),),
+    outputs=(Field("vector", "vector", "The embedding of the text."),),
+    read_config=EmbedReading,
+    input_options=frozenset({"text_column"}),
+    predict_config=EmbedConfig,
+    reader="regard.tasks.embed.reader:EmbedReader",
+    predictor="regard.tasks.embed.predictor:Embedder",
+    needs=frozenset({"encoder"}),
+    default_architecture="bert",
+    uses="fill",
+    head=("none", "nsp"),
+    metrics=("pearson", "spearman"),
+    views=("attention", "inputs"),
+    hub_pipeline="sentence-similarity",
+    hub_classes=("BertModel", "ForNextSentencePrediction"),
+    example=("The cat sleeps.",),
+    formats=(".npy", ".csv", ".jsonl"),
+    data_help="For evaluation, a table (.tsv, .csv, .jsonl) with two texts and a number in each row, plain or .gz.",
+    data_example="pairs.tsv",
+)

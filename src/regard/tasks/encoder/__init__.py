@@ -1,0 +1,1 @@
+"""What tasks on an encoder share: config, batching, inference, the base objective and the base predictor."""

@@ -1,0 +1,140 @@
+"""Training options and recipe of tasks that put a head on an encoder. Does not import torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator
+
+from regard.checkpoint.probe import d_model_of, probe_config
+from regard.training.config import KeepWeights, Optimizer, Schedule, TrainingConfig, WeightAveraging
+from regard.training.request import Recipe, TrainRequest
+from regard.utils.config import field_default
+from regard.utils.errors import UsageError, unknown
+
+FREEZE = ("nothing", "embeddings", "encoder")
+ROW_TOKENS = 128  # of pre-training and its evaluation, as BERT read for most of its pre-training
+WIDE = 384  # from this d_model on, an encoder is fine-tuned at BERT's own learning rate
+FINE_TUNING_EPOCHS = 3
+MIN_STEPS = 300  # that a new model needs before it has learned anything from few examples
+MAX_EPOCHS = 40  # beyond which a new model only memorizes its examples
+MAX_EVALS = 10
+# Kinds of heads, by their names in regard's folders of both formats and classes of `transformers`, that predict tokens.
+MLM_HEADS = ("mlm", "pretraining", "words", "words-follows", "BertForMaskedLM", "BertForPreTraining")
+# Settings of the model that fine-tuning may change.
+FREE = ("dropout", "attention_dropout", "head_dropout")
+
+
+def _check_exists(path: Path) -> Path:
+    if not path.exists():
+        raise UsageError(f"--forgetting {path} does not exist.", argument="forgetting", value=str(path), path=str(path))
+    return path
+
+
+ForgettingText = Annotated[Path, AfterValidator(_check_exists)]
+
+
+class EncoderTraining(TrainingConfig):
+    """Options of a training that puts a head on an encoder, new or pretrained."""
+
+    optimizer: Optimizer = field_default(TrainingConfig, "optimizer", "adamw")
+    learning_rate: float = field_default(TrainingConfig, "learning_rate", 5e-4)
+    beta2: float = field_default(TrainingConfig, "beta2", 0.999)
+    adam_eps: float = field_default(TrainingConfig, "adam_eps", 1e-8)
+    schedule: Schedule = field_default(TrainingConfig, "schedule", "linear-from-peak")
+    dropout_warmup_epochs: int = field_default(TrainingConfig, "dropout_warmup_epochs", 0)
+    weight_averaging: WeightAveraging = field_default(TrainingConfig, "weight_averaging", "none")
+    keep_weights: KeepWeights = field_default(TrainingConfig, "keep_weights", "best")
+    batch_tokens: int = field_default(TrainingConfig, "batch_tokens", 2048)
+
+    epochs: float | None = Field(
+        None,
+        gt=0,
+        description="Training epochs (default 3; for new models on small data, enough for 300 steps, at most 40). "
+        "Ignored with --steps or --minutes.",
+    )
+    batch_size: int = Field(32, ge=1, description="Examples per batch.")
+    max_seq_len: int = Field(
+        128, ge=4, description="Longest input, in tokens; longer inputs are truncated or windowed."
+    )
+    vocab_size: int = Field(8000, ge=1, description="Vocabulary size of a new model's tokenizer, at most.")
+    freeze: str = Field(
+        "nothing",
+        description="With --from: weights that stay fixed: nothing, embeddings, encoder (all but the head), or a "
+        "number N (embeddings and the first N layers).",
+    )
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="With --from: factor of the learning rate from each layer to the one below."
+    )
+    val_fraction: float = Field(0.1, gt=0, lt=1, description="Fraction of DATA held out without --validation.")
+    forgetting: ForgettingText | None = Field(
+        None, description="With --from: text on which to measure how much masked-token accuracy the encoder loses."
+    )
+
+    @field_validator("freeze")
+    @classmethod
+    def _known_part(cls, part: str) -> str:
+        if part not in FREEZE and not part.isdecimal():
+            raise unknown("freeze", part, (*FREEZE, "a number of layers"))
+        return part
+
+
+def encoder_recipe(request: TrainRequest) -> Recipe:
+    """Defaults of fine-tuning, as BERT is usually fine-tuned; those of a new model are the defaults of the config.
+
+    A narrow encoder takes larger steps. Dropout starts in the second epoch: an example that is seen for the first time
+    cannot be memorized. The last weights are kept: the validation loss of a fine-tuned model rises with its confidence
+    while its accuracy still improves.
+    """
+    config = EncoderTraining.model_fields
+    # Early stopping asks for the weights before the loss got worse.
+    best = {"keep_weights": "best"} if request.given.get("patience") else {}
+    if request.folder is None:
+        request.refuse_without_pretrained(
+            {name: config[name].default for name in ("freeze", "layer_decay", "forgetting")}
+        )
+        return Recipe(training=best)
+    request.refuse_with_pretrained(("size", "vocab_size"))
+    if request.lora is not None and request.given.get("freeze", "nothing") != "nothing":
+        raise UsageError("--lora freezes all other weights: remove --freeze.", argument="freeze")
+    if request.given.get("forgetting") is not None and has_mlm_head(request.folder) is False:
+        raise UsageError(
+            f"--forgetting needs a model with a masked-language-model head, and {request.pretrained} has none. Remove "
+            "--forgetting, or start from a model of `regard train fill`.",
+            argument="forgetting",
+        )
+    width = d_model_of(request.folder) or WIDE
+    rate = 0.001 if request.lora is not None else min(1e-3, 5e-5 * max(1.0, WIDE / width) ** 3)
+    return Recipe(
+        model=dict(dropout=0.1, attention_dropout=0.0),
+        training=dict(learning_rate=rate, dropout_warmup_epochs=1, keep_weights="last") | best,
+    )
+
+
+def epoch_settings(request: TrainRequest, num_examples: int) -> dict[str, int]:
+    """Steps, warm-up and evaluations that follow from the number of examples."""
+    config = request.config
+    assert isinstance(config, EncoderTraining), "tasks on encoders extend it"
+    steps_per_epoch = math.ceil(num_examples / config.batch_size)
+    epochs = config.epochs or (FINE_TUNING_EPOCHS if request.folder is not None else new_model_epochs(steps_per_epoch))
+    steps = max(1, round(epochs * steps_per_epoch))
+    planned = config.steps or (3 * steps_per_epoch if config.minutes is not None else steps)
+    found = {"num_evals": min(MAX_EVALS, math.ceil(epochs)), "warmup_steps": max(1, planned // 10)}
+    return found if config.steps is not None or config.minutes is not None else {"steps": steps, **found}
+
+
+def new_model_epochs(steps_per_epoch: int) -> int:
+    """Epochs of a model that starts from random weights."""
+    return max(FINE_TUNING_EPOCHS, min(MAX_EPOCHS, math.ceil(MIN_STEPS / steps_per_epoch)))
+
+
+def has_mlm_head(path: Path) -> bool | None:
+    """Whether the encoder in a folder has a masked-language-model head; None if the folder does not say."""
+    config = probe_config(path)
+    try:
+        kind = config["head"]["kind"] if "head" in config else config["architectures"][0]
+    except (TypeError, KeyError, IndexError):
+        return None
+    return kind in MLM_HEADS if isinstance(kind, str) else None

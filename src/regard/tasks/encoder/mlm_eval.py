@@ -1,0 +1,241 @@
+"""Masked language modeling and next-sentence prediction of a BERT: inputs, losses and scores.
+
+A row holds one or two segments of text with some tokens masked; the second segment follows the first in its document,
+or comes from another one. Nothing here trains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.batches import BatchPlan
+from regard.data.documents import Documents
+from regard.data.masking import Bits, Masked, Vocabulary, mask_rows, row_keys
+from regard.data.sentence_pairs import ALONE, ELSEWHERE, PaddedRows, Rows, plan_rows, write_rows
+from regard.metrics.ngram_baseline import NgramBaseline
+from regard.metrics.score import Score
+from regard.models.bert.model import BertForPretraining, MLMHead
+from regard.nn.loss import linear_cross_entropy
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.utils.errors import UsageError
+
+EVAL_SEED = 1_000_003  # evaluation rows are the same in every run
+BATCH_TOKENS = 1 << 13  # padded tokens of one forward pass
+LOGITS_ROWS = 1 << 12  # masked tokens whose logits are in memory at a time
+
+Array = npt.NDArray[Any]
+
+
+class EncodedRows(NamedTuple):
+    """The hidden states of rows with their targets."""
+
+    hidden: Tensor  # (B, T, D)
+    targets: Tensor  # (B · T,) the ids before masking
+    follows: npt.NDArray[np.int64]  # (B,)
+
+
+@dataclass(frozen=True)
+class MaskedDocuments:
+    """Documents in masked rows; the masks of a row depend on its key alone."""
+
+    documents: Documents
+    tokenizer: Tokenizer
+    whole_words: bool = False
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.of(self.tokenizer)
+
+    def rows(self, rows: Rows, keys: Bits) -> tuple[PaddedRows, Masked]:
+        """Rows before and after masking."""
+        table = write_rows(
+            self.documents.ids,
+            rows,
+            start_id=self.tokenizer.start_id,
+            end_id=self.tokenizer.end_id,
+            pad_id=self.tokenizer.pad_id,
+        )
+        return table, mask_rows(table.ids, keys, self.vocabulary, whole_words=self.whole_words)
+
+
+class MLMEvaluator:
+    """Evaluates models on a text that is split and masked in the same way every time."""
+
+    def __init__(
+        self, documents: Documents, tokenizer: Tokenizer, *, window: int, pairs: bool, whole_words: bool = False
+    ) -> None:
+        self.masked = MaskedDocuments(documents, tokenizer, whole_words)
+        pairs = pairs and len(documents) > 1  # a segment that does not follow comes from another document
+        self.rows = plan_rows(documents, window=window, seed=EVAL_SEED, epoch=0, pairs=pairs)
+
+    def batches(
+        self, model: BertForPretraining, *, max_tokens: int | None = None
+    ) -> Iterator[tuple[PaddedRows, Masked, EncodedRows]]:
+        """All rows with the model's hidden states, in batches from short to long; up to `max_tokens` tokens."""
+        count = len(self.rows)
+        if max_tokens is not None:
+            count = max(1, int(np.searchsorted(np.cumsum(self.rows.lengths), max_tokens)))
+        lengths = self.rows.lengths[:count]
+        for batch in BatchPlan(max_tokens=BATCH_TOKENS, shuffle=False).batches(lengths, 0):  # type: ignore[arg-type]
+            numbers = np.array(batch)
+            table, masked = self.masked.rows(self.rows[numbers], row_keys(numbers, seed=EVAL_SEED, epoch=0))
+            yield table, masked, encode_rows(model, table, masked.ids)
+
+    @torch.no_grad()
+    def loss(self, model: BertForPretraining, *, max_tokens: int | None = None, masked_only: bool = False) -> float:
+        """Mean cross-entropy of the chosen tokens, masked or not, as in training; or of those behind [MASK] only."""
+        total, count = 0.0, 0
+        for _, masked, encoded in self.batches(model, max_tokens=max_tokens):
+            flags = masked.masked if masked_only else masked.chosen
+            positions = torch.from_numpy(np.flatnonzero(flags)).to(encoded.hidden.device)
+            total += mlm_loss(model, encoded, positions).item() * len(positions)
+            count += len(positions)
+        return total / max(1, count)
+
+    @torch.no_grad()
+    def predict(self, model: BertForPretraining) -> MLMPredictions:
+        """The model's predictions for the tokens behind [MASK], and for which segment follows which."""
+        targets, previous, predicted, losses, nsp_correct = [], [], [], [], []
+        for table, masked, encoded in self.batches(model):
+            at = np.flatnonzero(masked.masked)
+            positions = torch.from_numpy(at).to(encoded.hidden.device)
+            for part in torch.split(positions, LOGITS_ROWS):
+                logits = mlm_head(model)(encoded.hidden.flatten(0, 1)[part], model.bert.embedding.weight)
+                losses.append(F.cross_entropy(logits, encoded.targets[part], reduction="none").double().cpu().numpy())
+                predicted.append(logits.argmax(dim=-1).cpu().numpy())
+            targets.append(table.ids.ravel()[at])
+            previous.append(table.ids.ravel()[at - 1])  # there is one: each row starts with [CLS]
+            pairs = np.flatnonzero(encoded.follows != ALONE)
+            if model.nsp is not None and len(pairs):
+                logits, classes = nsp_logits(model, encoded, pairs)
+                nsp_correct.append((logits.argmax(dim=-1) == classes).cpu().numpy())
+        return MLMPredictions(*(_concatenated(part) for part in (targets, previous, predicted, losses, nsp_correct)))
+
+
+def _concatenated(parts: list[Array]) -> Array:
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+@dataclass(frozen=True)
+class MLMPredictions:
+    """Masked tokens with the tokens before them, the predictions and their losses; and which pairs were right."""
+
+    targets: Array
+    previous: Array
+    predicted: Array
+    losses: Array
+    nsp_correct: Array
+
+    @property
+    def accuracy(self) -> float:
+        """In %."""
+        return 100 * float((self.predicted == self.targets).mean()) if len(self.targets) else 0.0
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean()) if len(self.targets) else 0.0
+
+    def __add__(self, other: MLMPredictions) -> MLMPredictions:
+        names = [item.name for item in fields(self)]
+        return MLMPredictions(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+
+    def scores(self, unigram: float, bigram: float, *, counted_on: str = "") -> list[Score]:
+        """The scores beside those of predicting by frequency, counted on another text."""
+        scores = []
+        if len(self.targets):
+            name, count = "masked words", f"{len(self.targets):,} masked words"
+            scores = [
+                Score(name, self.accuracy, f"accuracy in %, {count}"),
+                Score(
+                    "unigram baseline",
+                    unigram,
+                    f"always the most frequent word{counted_on}, {count}",
+                    baseline_of=name,
+                ),
+                Score(
+                    "bigram baseline",
+                    bigram,
+                    f"the most frequent word after the previous one{counted_on}, {count}",
+                    baseline_of=name,
+                ),
+                Score("perplexity", math.exp(min(self.loss, 50)), count),
+            ]
+        if len(self.nsp_correct):
+            accuracy, pairs = 100 * float(self.nsp_correct.mean()), f"{len(self.nsp_correct):,} pairs"
+            scores.append(Score("next sentence", accuracy, f"accuracy in %, {pairs}; chance: 50"))
+        return scores
+
+    def scores_beside(self, baseline: NgramBaseline) -> list[Score]:
+        """The scores beside those of a baseline that counted the training text."""
+        return self.scores(baseline.unigram(self.targets), baseline.bigram(self.previous, self.targets))
+
+
+def evaluate_in_halves(
+    model: BertForPretraining, documents: Documents, tokenizer: Tokenizer, *, window: int, pairs: bool
+) -> list[Score]:
+    """The scores on a text that no training is known of: the baselines of each half count the other half."""
+    halves = documents.split(fraction=0.5, max_tokens=len(documents.ids))
+    predictions: list[MLMPredictions] = []
+    correct = np.zeros(2)
+    for half, other in (halves, halves[::-1]):
+        found = MLMEvaluator(half, tokenizer, window=window, pairs=pairs).predict(model)
+        counted = NgramBaseline.fit(other.ids, tokenizer.vocab_size)
+        baselines = [counted.unigram(found.targets), counted.bigram(found.previous, found.targets)]
+        correct += np.array(baselines) * len(found.targets)
+        predictions.append(found)
+    whole = predictions[0] + predictions[1]
+    unigram, bigram = (correct / max(1, len(whole.targets))).tolist()
+    return whole.scores(unigram, bigram, counted_on=" in the other half of the text")
+
+
+def encode_rows(model: BertForPretraining, table: PaddedRows, ids: npt.NDArray[np.int64]) -> EncodedRows:
+    """The hidden states of rows whose masked ids are `ids`."""
+    device = model.bert.embedding.weight.device
+    tensors = [torch.from_numpy(array).to(device) for array in (ids, table.type_ids, table.lengths, table.ids)]
+    # Rows of equal length need no mask, which is faster.
+    lengths = tensors[2] if int(table.lengths.min()) < ids.shape[1] else None
+    return EncodedRows(model.bert(tensors[0], lengths, tensors[1]), tensors[3].flatten(), table.follows)
+
+
+def mlm_loss(model: BertForPretraining, encoded: EncodedRows, positions: Tensor) -> Tensor:
+    """The cross-entropy at some of the B · T positions; no other logits are computed."""
+    if not len(positions):
+        return encoded.hidden.sum() * 0
+    head = mlm_head(model)
+    hidden = head.transform(encoded.hidden.flatten(0, 1)[positions])
+    return linear_cross_entropy(hidden, model.bert.embedding.weight, encoded.targets[positions], bias=head.bias)[0]
+
+
+def nsp_logits(model: BertForPretraining, encoded: EncodedRows, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Logits (rows, 2) of "follows" and "does not follow", and the right classes."""
+    assert model.nsp is not None, "the caller has asked"
+    first = encoded.hidden[:, :1][torch.from_numpy(rows).to(encoded.hidden.device)]  # only [CLS] is pooled
+    logits: Tensor = model.nsp(model.bert.pool(first))
+    classes = torch.from_numpy((encoded.follows[rows] == ELSEWHERE).astype(np.int64)).to(first.device)
+    return logits, classes
+
+
+def predicts_pairs(model: BertForPretraining) -> bool:
+    """Whether a model has a next-sentence head, and two token types for its two segments."""
+    return model.nsp is not None and model.config.type_vocab_size > 1
+
+
+def mlm_head(model: Any) -> MLMHead:
+    """The masked-language-model head of a model; refuses models without one."""
+    head = getattr(model, "mlm", None)
+    if not isinstance(head, MLMHead):
+        raise UsageError(
+            "this model has no masked-language-model head. Train one with `regard train fill`.",
+            argument="head",
+        )
+    return head

@@ -1,0 +1,390 @@
+"""Plain text → loss: masked language modeling and next-sentence prediction, as in BERT.
+
+A row holds two segments of text, usually, with some tokens masked; the second follows the first in its document or
+comes from another one. The loss is the cross-entropy of the chosen tokens plus that of "does it follow?".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.checkpoint.predictors import load_predictor
+from regard.data.batches import BatchPlan
+from regard.data.corpus import Ids, learned_tokenizer
+from regard.data.documents import Documents
+from regard.data.masking import MaskingStats, row_keys
+from regard.data.sentence_pairs import ALONE, Rows, longest_sentence, plan_rows
+from regard.metrics.ngram_baseline import MAX_COUNTED, NgramBaseline
+from regard.metrics.score import Score
+from regard.models.bert.config import BertConfig
+from regard.models.bert.model import STD, BertForPretraining
+from regard.models.heads import HeadConfig
+from regard.nn.hooks import Trace
+from regard.nn.init import seeded_init
+from regard.nn.positions import sinusoids
+from regard.nn.ppmi_init import ppmi_vectors
+from regard.nn.quantized import count_weights
+from regard.nn.state_dict import load_into, unique_tensors
+from regard.tasks.encoder.config import FREE, ROW_TOKENS
+from regard.tasks.encoder.forgetting import ForgettingCallback
+from regard.tasks.encoder.mlm_eval import (
+    EncodedRows,
+    MaskedDocuments,
+    MLMEvaluator,
+    encode_rows,
+    mlm_head,
+    mlm_loss,
+    nsp_logits,
+    predicts_pairs,
+)
+from regard.tasks.fill.predictor import MaskFiller
+from regard.tasks.fill.reader import TextSplits
+from regard.tasks.fill.spec import FillTraining
+from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
+from regard.tokenizers.training import train_tokenizer
+from regard.training.callbacks import Callback
+from regard.training.objective import Loss, Objective, Sample, SampleNames
+from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
+from regard.training.request import TrainRequest
+from regard.utils.errors import UsageError
+
+EVAL_TOKENS = 1 << 15  # validation tokens of each evaluation during training
+NUM_SAMPLES = 6  # validation sentences in the report
+POSITION_SCALE = 0.3  # of initial positions: as large as token embeddings become within some dozens of steps
+TOKEN_SCALE = 0.2  # of initial token embeddings: next to larger positions they would have no effect
+POSITION_LR = 0.02  # factor of the learning rate of positions and token types
+ROW_BITS, EPOCH_BITS = 32, 32  # of the index of a row: seed, epoch and number
+
+
+class FillObjective(Objective):
+    """Learn to predict masked tokens, and which segment follows which."""
+
+    loss_unit = "masked tokens"
+    reports_perplexity = True
+    sample_names = SampleNames("Text", "Masked token", "Most probable tokens", comparable=False)
+
+    model: BertForPretraining
+
+    @classmethod
+    def prepare(cls, splits: TextSplits, request: TrainRequest) -> Self:
+        config = request.config
+        assert isinstance(config, FillTraining), "the train_config of this task"
+        pretrained = _load_pretrained(request) if request.folder is not None else None
+        shape: Any = pretrained.model.config if pretrained else request.model_config(vocab_size=1)
+        window = _window(config, shape.context_length, pretrained=pretrained is not None)
+        tokenizer = pretrained.tokenizer if pretrained else _train_tokenizer(splits, config)
+        train, validation = splits.documents(
+            tokenizer, longest=longest_sentence(window), val_fraction=config.val_fraction
+        )
+        next_sentence = config.next_sentence and (pretrained is None or predicts_pairs(pretrained.model))
+        notes = [*splits.notes]
+        if next_sentence and (reason := _no_pairs(train)):
+            notes.append(f"next sentence: not learned ({reason}; a blank line or a heading starts a document)")
+            next_sentence = False
+        init = None
+        if pretrained is None:
+            model = new_model(request, tokenizer, next_sentence=next_sentence, ids=train.ids)
+        else:
+            assert request.folder is not None, "it was loaded from there"
+            model = without_nsp(pretrained.model) if not next_sentence else pretrained.model
+            init = PretrainedInit.of(str(request.pretrained), request.folder, model, lora=None, seed=config.seed)
+            notes.append(init.note(model))
+        filler = MaskFiller(
+            model,
+            tokenizer,
+            head=_head(next_sentence),
+            config=request.predict_config(pretrained.config if pretrained else None),
+        )
+        names = splits.names
+        sources = (
+            CardData(name=names[0], role="training", num_rows=len(train.ids)),
+            CardData(name=names[1], role="validation", num_rows=len(validation.ids)),
+        )
+        return cls(filler, config, train, validation, window=window, init=init, notes=notes, sources=sources)
+
+    def __init__(
+        self,
+        filler: MaskFiller,
+        config: FillTraining,
+        train: Documents,
+        validation: Documents,
+        *,
+        window: int,
+        init: PretrainedInit | None = None,
+        notes: Sequence[str] = (),
+        sources: Sequence[CardData] = (),
+    ) -> None:
+        self.model, self.tokenizer, self.config = filler.model, filler.tokenizer, config
+        self.train, self.validation, self.window = train, validation, window
+        self.init, self.notes, self.sources = init, notes, sources
+        self.lr_multipliers = {} if init else position_lr_multipliers(self.model)
+        self.masked = MaskedDocuments(train, self.tokenizer, config.whole_words)
+        self.evaluator = MLMEvaluator(
+            validation,
+            self.tokenizer,
+            window=window,
+            pairs=self.model.nsp is not None,
+            whole_words=config.whole_words,
+        )
+        self.stats = MaskingStats()  # of this process
+        self._filler = filler
+        self._stats_lock = threading.Lock()
+        self._plans: dict[tuple[int, int], Rows] = {}  # by seed and epoch: the last two
+
+    # --- training -------------------------------------------------------------------------------------------
+
+    def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
+        rows = self._plan(plan.seed, epoch)
+        return [
+            [row_index(plan.seed, epoch, number) for number in batch]
+            for batch in plan.batches(rows.lengths, epoch)  # type: ignore[arg-type]
+        ]
+
+    def size(self, index: int) -> tuple[int, int]:
+        seed, epoch, number = split_index(index)
+        rows = self._plan(seed, epoch)
+        return int(np.diff(rows.first[number])[0] + np.diff(rows.second[number])[0]), 0
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        parts, keys = [], []
+        for (seed, epoch), numbers in _by_epoch(indices):
+            parts.append(self._plan(seed, epoch)[numbers])
+            keys.append(row_keys(numbers, seed=seed, epoch=epoch))
+        table, masked = self.masked.rows(Rows.concatenate(parts), np.concatenate(keys))
+        with self._stats_lock:
+            self.stats.add(MaskingStats.count(table.ids, masked, self.masked.vocabulary, table.follows))
+        encoded = encode_rows(self.model, table, masked.ids)
+        positions = torch.from_numpy(np.flatnonzero(masked.chosen)).to(encoded.hidden.device)
+        tokens = mlm_loss(self.model, encoded, positions)
+        sentences = self._nsp_loss(encoded)
+        return Loss(tokens if sentences is None else tokens + sentences, tokens.detach(), max(1, len(positions)))
+
+    def _nsp_loss(self, encoded: EncodedRows) -> Tensor | None:
+        pairs = np.flatnonzero(encoded.follows != ALONE)
+        if self.model.nsp is None or not len(pairs):
+            return None
+        return F.cross_entropy(*nsp_logits(self.model, encoded, pairs))
+
+    def _plan(self, seed: int, epoch: int) -> Rows:
+        """The rows of an epoch."""
+        rows = self._plans.get((seed, epoch))
+        if rows is None:
+            pairs = self.model.nsp is not None
+            rows = plan_rows(self.train, window=self.window, seed=seed, epoch=epoch, pairs=pairs)
+            self._plans = {**dict([*self._plans.items()][-1:]), (seed, epoch): rows}
+        return rows
+
+    def callbacks(self) -> Sequence[Callback]:
+        if self.config.forgetting is None or self.init is None:
+            return ()
+        return (ForgettingCallback(self.model, self.init, self.config.forgetting),)
+
+    # --- validation -----------------------------------------------------------------------------------------
+
+    def validation_loss(self) -> float:
+        return self.evaluator.loss(self.model, max_tokens=EVAL_TOKENS)
+
+    @property
+    def scored_on(self) -> str:
+        return f"validation, {len(self.validation.ids):,} tokens"
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        baseline = NgramBaseline.fit(self.train.ids, self.tokenizer.vocab_size)
+        scores = self.evaluator.predict(self.model).scores_beside(baseline)
+        if self.stats.tokens:
+            chosen = 100 * self.stats.chosen / self.stats.tokens
+            scores.append(
+                Score("chosen words", chosen, f"in %, counted in training since its last start: {self.stats}")
+            )
+        return scores, self._samples()
+
+    def _samples(self) -> list[Sample]:
+        """Validation sentences with one token masked, and the most probable tokens for it."""
+        filler, documents = self.predictor(), self.validation
+        samples = []
+        for number in np.linspace(0, documents.num_sentences - 1, NUM_SAMPLES).astype(int).tolist():
+            ids = documents.ids[documents.sentences[number] : documents.sentences[number + 1]].tolist()
+            ordinary = [place for place, id_ in enumerate(ids) if self.masked.vocabulary.is_ordinary[id_]]
+            if not ordinary:
+                continue
+            place = ordinary[len(ordinary) // 2]
+            before, token, after = (
+                self.tokenizer.decode(part) for part in (ids[:place], [ids[place]], ids[place + 1 :])
+            )
+            text = f"{before} {filler.mask} {after}".strip()
+            [best] = filler(text, top=5, all=False).masks
+            samples.append(Sample(text, token, ", ".join(f"{item.token} {item.score:.0%}" for item in best)))
+        return samples
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        return [(sample.source[:80], self.predictor().trace(sample.source)) for sample in samples[:1]]
+
+    def predictor(self) -> MaskFiller:
+        self.model.eval()
+        return self._filler
+
+    def describe(self) -> str:
+        shape, train = self.model.config, self.train
+        return (
+            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {shape.num_layers} layers, "
+            f"d_model {shape.d_model}, context {shape.context_length}, {self.tokenizer.vocab_size:,} tokens; data: "
+            f"{train.words:,} words, {len(train.ids):,} tokens in {train.num_sentences:,} sentences of {len(train):,} "
+            f"documents for training, {len(self.validation.ids):,} tokens for validation"
+        )
+
+    def fingerprint(self) -> str:
+        ids = self.train.ids
+        digest = hashlib.sha256(ids[: 1 << 20].tobytes() + ids[-(1 << 20) :].tobytes())
+        return f"{len(ids):,} tokens in {len(self.train):,} documents, checksum {digest.hexdigest()[:12]}"
+
+
+# --- Indices of rows ----------------------------------------------------------------------------------------
+
+
+def row_index(seed: int, epoch: int, number: int) -> int:
+    """The index of a row: it says which row of which epoch, and so how the row is masked."""
+    return (seed << EPOCH_BITS | epoch) << ROW_BITS | number
+
+
+def split_index(index: int) -> tuple[int, int, int]:
+    """The seed, epoch and number of a row."""
+    key, number = index >> ROW_BITS, index & ((1 << ROW_BITS) - 1)
+    return key >> EPOCH_BITS, key & ((1 << EPOCH_BITS) - 1), number
+
+
+def _by_epoch(indices: Sequence[int]) -> Iterator[tuple[tuple[int, int], Any]]:
+    """The numbers of rows, together for each seed and epoch."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index in indices:
+        seed, epoch, number = split_index(index)
+        groups.setdefault((seed, epoch), []).append(number)
+    for key, numbers in groups.items():
+        yield key, np.asarray(numbers, dtype=np.int64)
+
+
+# --- Models -------------------------------------------------------------------------------------------------
+
+
+def new_model(
+    request: TrainRequest, tokenizer: Tokenizer, *, next_sentence: bool, ids: Ids | None = None
+) -> BertForPretraining:
+    """A new model; the same seed gives the same weights."""
+    config = request.model_config(vocab_size=tokenizer.vocab_size)
+    head = _head(next_sentence)
+    model: BertForPretraining = seeded_init(lambda: request.architecture.build(config, head), seed=request.config.seed)
+    initialize(model, ids)
+    return model
+
+
+@torch.no_grad()
+def initialize(model: BertForPretraining, ids: Ids | None = None) -> None:
+    """Initial weights that need not be learned.
+
+    Positions start as sinusoids, in which the step to the next position is the same rotation everywhere; from random
+    vectors each position would have to learn its neighbors. The `ids` of a text give the frequency of each token, and
+    similar vectors to tokens with similar neighbors.
+    """
+    config = model.config
+    if config.d_model % 2 == 0:
+        waves = sinusoids(config.context_length, config.d_model)
+        model.bert.embedding.positions.weight.copy_(POSITION_SCALE * waves)
+    if ids is None:
+        return
+    text, head = np.asarray(ids[:MAX_COUNTED]), mlm_head(model)
+    frequencies = torch.from_numpy(np.log(np.bincount(text, minlength=config.vocab_size) + 1))
+    head.bias.copy_(frequencies - frequencies.mean())
+    vectors = ppmi_vectors(text, config.vocab_size, config.d_model)
+    model.bert.embedding.weight.add_(TOKEN_SCALE * config.d_model**0.5 * vectors)
+    # The embedding table is larger now, and logits have to start as small as before.
+    for parameter in head.norm.parameters():
+        parameter.mul_(STD / TOKEN_SCALE)
+
+
+def position_lr_multipliers(model: BertForPretraining) -> dict[Tensor, float]:
+    """Factors of the learning rate of positions and token types.
+
+    Every step updates all of them. At the rate of tokens the sinusoids would be lost before attention has learned to
+    use them, and the model would predict frequent words for a long time.
+    """
+    embedding = model.bert.embedding
+    return {embedding.positions.weight: POSITION_LR, embedding.token_types.weight: POSITION_LR}
+
+
+def without_nsp(model: BertForPretraining) -> BertForPretraining:
+    """A model without next-sentence head and pooler, which would not be trained."""
+    return model if model.nsp is None else _copy(model, model.config, nsp=False)
+
+
+def _copy(model: BertForPretraining, config: BertConfig, *, nsp: bool) -> BertForPretraining:
+    """The model with other dropout, or without next-sentence head, and the same weights."""
+    copied = BertForPretraining(config, nsp=nsp)
+    names = unique_tensors(copied)
+    load_into(copied, {name: tensor for name, tensor in unique_tensors(model).items() if name in names})
+    return copied
+
+
+def _load_pretrained(request: TrainRequest) -> MaskFiller:
+    """The model to start from. Its shape and tokenizer are given; dropout belongs to the training."""
+    assert request.folder is not None, "there are pretrained weights"
+    filler: MaskFiller = load_predictor(request.folder, task=request.spec.name)
+    config = filler.model.config
+    refuse_contradictions(request.given_model, config, name=str(request.pretrained), free=FREE)
+    changes = {name: value for name, value in request.given_model.items() if name in FREE}
+    if changes:
+        filler.model = _copy(filler.model, config.replace(**changes), nsp=filler.model.nsp is not None)
+    return filler
+
+
+def _head(next_sentence: bool) -> HeadConfig:
+    return HeadConfig(kind="pretraining" if next_sentence else "mlm")
+
+
+def _window(config: FillTraining, context_length: int, *, pretrained: bool) -> int:
+    """Tokens of a training row."""
+    window = config.window or (min(context_length, ROW_TOKENS) if pretrained else context_length)
+    if window > context_length:
+        raise UsageError(
+            f"--window {window} exceeds the context of the model, {context_length} tokens (--context-length).",
+            argument="window",
+            value=window,
+        )
+    return window
+
+
+def _train_tokenizer(splits: TextSplits, config: FillTraining) -> Tokenizer:
+    def train(texts: Iterator[str]) -> Tokenizer:
+        try:
+            return train_tokenizer(
+                texts,
+                kind="wordpiece",
+                vocab_size=config.vocab_size,
+                special_tokens=BERT_SPECIAL_TOKENS,
+                lowercase=config.lowercase,
+            )
+        except UsageError as error:
+            raise UsageError(
+                f"--vocab-size {config.vocab_size}: {error}", argument="vocab_size", value=config.vocab_size
+            ) from None
+
+    if splits.corpus is None:
+        return train(iter(splits.train))
+    key = {"tokenizer": "wordpiece", "vocab_size": config.vocab_size, "lowercase": config.lowercase}
+    return learned_tokenizer(splits.corpus, key, train)
+
+
+def _no_pairs(documents: Documents) -> str:
+    """Why a text has no pairs of segments to learn from; empty if it has."""
+    if len(documents) < 2:
+        return "the text is one document, and a segment that does not follow comes from another one"
+    if documents.num_sentences == len(documents):
+        return "every document is a single sentence"
+    return ""

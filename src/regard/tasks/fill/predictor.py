@@ -1,0 +1,218 @@
+"""A trained masked language model: texts with [MASK] → the most probable tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from regard.checkpoint.folder import ModelFolder
+from regard.data.documents import Documents, documents_of
+from regard.data.sentence_pairs import longest_sentence
+from regard.metrics.score import Scores
+from regard.models.bert.model import BertForPretraining
+from regard.models.heads import MLM_KINDS
+from regard.spec import TaskSpec
+from regard.tasks.base import Notify, Predictor
+from regard.tasks.encoder.batching import EncodedExample, collate, encode_pair, encode_pairs
+from regard.tasks.encoder.config import ROW_TOKENS
+from regard.tasks.encoder.mlm_eval import evaluate_in_halves, mlm_head, predicts_pairs
+from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.tasks.fill.spec import SPEC, FillConfig
+from regard.utils.config import Config
+from regard.utils.errors import UsageError, number_of, shorten_list
+
+# Other ways to write [MASK], for suggestions.
+OTHER_MASKS = re.compile(r"<mask>|\[\s*mask\s*\]|\{mask\}|\(mask\)|\[blank\]|_{2,}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token for a [MASK], with its probability."""
+
+    token: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with [MASK]s, and candidates for each of them, the most probable first."""
+
+    text: str
+    masks: tuple[tuple[Candidate, ...], ...] = field(repr=False)
+    best: str  # the text with the most probable token at each [MASK]
+    is_truncated: bool = False  # whether the text was too long, so that each [MASK] was read with its surroundings
+
+    def record(self) -> dict[str, Any]:
+        masks = [[{"token": item.token, "score": item.score} for item in mask] for mask in self.masks]
+        return {"text": self.text, "best": self.best, "masks": masks}
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"text": self.text, "mask": number, "token": item.token, "score": item.score}
+            for number, mask in enumerate(self.masks, start=1)
+            for item in mask
+        ]
+
+    def __str__(self) -> str:
+        masks = (", ".join(f"{item.token} {item.score:.1%}" for item in mask) for mask in self.masks)
+        return f"{self.best}  ({'; '.join(masks)})"
+
+
+class MaskFiller(EncoderPredictor[Filled]):
+    """Texts with [MASK] → candidates: `filler("The cat [MASK] on the mat.").best`."""
+
+    spec: ClassVar[TaskSpec] = SPEC
+    model: BertForPretraining
+    config: FillConfig
+
+    def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
+        mlm_head(model)
+        super().__init__(model, tokenizer, **options)
+
+    @property
+    def mask(self) -> str:
+        """The mask token."""
+        return self.tokenizer.special_tokens.mask or "[MASK]"
+
+    def predict(
+        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
+    ) -> list[Filled]:
+        chosen = self.config if config is None else FillConfig(**dict(config))
+        results = [self._fill(text, chosen) for text in inputs]
+        truncated = [str(number) for number, result in enumerate(results, start=1) if result.is_truncated]
+        if truncated and notify is not None:
+            limit = self.bert.config.context_length
+            notify(
+                f"{len(truncated):,} of {number_of(len(results), 'text')} longer than {limit} tokens; each {self.mask} "
+                f"is predicted from the tokens around it: text {shorten_list(truncated)}."
+            )
+        return results
+
+    def _fill(self, text: str, config: FillConfig) -> Filled:
+        parts = self._parts(text)
+        probabilities, is_truncated = self._probabilities(parts)
+        masks = []
+        for row in probabilities:
+            best = row.topk(len(row) if config.all else min(config.top, len(row)))
+            tokens = self.tokenizer.tokens(best.indices.tolist())
+            found = [Candidate(token, p) for token, p in zip(tokens, best.values.tolist(), strict=True)]
+            masks.append(tuple(sorted(found, key=lambda item: item.token) if config.all else found))
+        best_ids = [int(row.argmax()) for row in probabilities]
+        return Filled(text, tuple(masks), self._filled(parts, best_ids), is_truncated)
+
+    def probabilities(self, text: str) -> npt.NDArray[np.float32]:
+        """For every [MASK] the probability of every token of the vocabulary: (masks, V), each row sums to 1."""
+        found, _ = self._probabilities(self._parts(text))
+        return found.cpu().numpy()
+
+    @torch.no_grad()
+    def follows(self, first: str, second: str) -> float:
+        """The probability that the second text follows the first."""
+        if self.model.nsp is None:
+            raise UsageError("this model has no next-sentence head.", argument="head", value=self.head.kind)
+        self.require_pairs()
+        examples = encode_pairs(self.tokenizer, [(first, second)], self.bert.config.context_length)
+        hidden = self.bert(*collate(examples, self.tokenizer.pad_id, self.device))
+        return float(self.model.nsp(self.bert.pool(hidden)).softmax(dim=-1)[0, 0])
+
+    def evaluate(self, examples: Sequence[str | Documents], config: Config | None = None) -> Scores:
+        """Accuracy on masked words and next sentences, beside predicting by frequency.
+
+        `examples` are texts, one for each document, or documents that the reader has tokenized.
+        """
+        window, pairs = min(ROW_TOKENS, self.model.config.context_length), predicts_pairs(self.model)
+        documents = [example for example in examples if isinstance(example, Documents)]
+        if texts := [example for example in examples if isinstance(example, str)]:
+            documents.append(documents_of(texts, self.tokenizer, longest=longest_sentence(window)))
+        found = [evaluate_in_halves(self.model, part, self.tokenizer, window=window, pairs=pairs) for part in documents]
+        return Scores(score for scores in found for score in scores)
+
+    # --- from text to ids -----------------------------------------------------------------------------------
+
+    def _parts(self, text: str) -> list[list[int]]:
+        """The ids before, between and after the masks."""
+        if not isinstance(text, str):
+            raise UsageError(f"a text must be a str, not {type(text).__name__}.", argument="inputs", value=text)
+        parts = text.split(self.mask)
+        if len(parts) == 1:
+            other = OTHER_MASKS.search(text)
+            hint = (
+                f"Write {self.mask} instead of {other.group()}."
+                if other
+                else f'Put it where a token is missing, as in "The cat {self.mask} on the mat."'
+            )
+            raise UsageError(
+                f"there is no {self.mask} in {text[:60]!r}. {hint}", argument="inputs", value=text, hint=hint
+            )
+        return self.tokenizer.encode_batch(parts)
+
+    def _join(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+        """The ids of a text without special tokens around it, and the positions of its masks."""
+        ids, positions = list(parts[0]), []
+        for part in parts[1:]:
+            positions.append(len(ids))
+            ids += [self.tokenizer.mask_id, *part]
+        return ids, positions
+
+    @torch.no_grad()
+    def _probabilities(self, parts: Sequence[Sequence[int]]) -> tuple[Tensor, bool]:
+        """(masks, V), and whether the text was too long."""
+        ids, positions = self._join(parts)
+        found = []
+        for window, places in self._windows(ids, positions):
+            hidden = self.bert(torch.tensor([window], device=self.device))[0]
+            logits = mlm_head(self.model)(hidden[places], self.bert.embedding.weight)
+            found.append(logits[:, : self.tokenizer.vocab_size].softmax(dim=-1))
+        return torch.cat(found), len(ids) > self.bert.config.context_length - 2
+
+    def _windows(self, ids: list[int], positions: list[int]) -> Iterator[tuple[list[int], list[int]]]:
+        """A text between [CLS] and [SEP] with the positions of its masks; of a long text a window around each mask."""
+        start, end, limit = self.tokenizer.start_id, self.tokenizer.end_id, self.bert.config.context_length - 2
+        if len(ids) <= limit:
+            yield [start, *ids, end], [position + 1 for position in positions]
+            return
+        for position in positions:
+            first = min(max(0, position - limit // 2), len(ids) - limit)
+            yield [start, *ids[first : first + limit], end], [position - first + 1]
+
+    def _filled(self, parts: Sequence[Sequence[int]], best_ids: Sequence[int]) -> str:
+        ids, positions = self._join(parts)
+        for position, id_ in zip(positions, best_ids, strict=True):
+            ids[position] = id_
+        return self.tokenizer.decode(ids)
+
+    def encode_input(self, text: str | tuple[str, str]) -> EncodedExample:
+        """The ids of one text or of two, with masks or without; of a long text the window around its first mask."""
+        if not isinstance(text, str):
+            self.require_pairs()
+            first, second = (self._ids(side) for side in text)
+            return encode_pair(self.tokenizer, first, second, self.max_seq_len)
+        ids, positions = self._join(self.tokenizer.encode_batch(text.split(self.mask)))
+        window, _ = next(self._windows(ids, positions or [0]))
+        return EncodedExample(window, len(window), len(ids) + 2 - len(window))
+
+    def _ids(self, text: str) -> list[int]:
+        return self._join(self.tokenizer.encode_batch(text.split(self.mask)))[0]
+
+    # --- model folders --------------------------------------------------------------------------------------
+
+    @classmethod
+    def adapt(cls, other: Predictor[Any]) -> Self | None:
+        if isinstance(other, EncoderPredictor) and other.head.kind in MLM_KINDS:
+            return cls(other.model, other.tokenizer, head=other.head, max_seq_len=other.max_seq_len)
+        return None
+
+    @classmethod
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        return cls(model, **cls.init_arguments(folder))
+
+    @property
+    def summary(self) -> str:
+        return f"A text with {self.mask} goes in, the most probable tokens for each {self.mask} come out."

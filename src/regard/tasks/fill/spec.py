@@ -1,0 +1,111 @@
+"""The task `fill`: what goes in, what comes out, its options. Does not import torch."""
+
+from __future__ import annotations
+
+from pydantic import Field as Option
+
+from regard.spec import Field, TaskSpec
+from regard.tasks.encoder.config import ROW_TOKENS, EncoderTraining, ForgettingText
+from regard.training.config import TrainingConfig
+from regard.training.request import Recipe, TrainRequest
+from regard.utils.config import Config, field_default
+from regard.utils.errors import UsageError
+
+MIN_WINDOW = 8  # two sentences and their special tokens
+
+
+class FillReading(Config):
+    """Plain text has no reading options."""
+
+
+class FillTraining(FillReading, TrainingConfig):
+    """Options of `regard train fill`."""
+
+    learning_rate: float = field_default(TrainingConfig, "learning_rate", 0.008)
+    muon_learning_rate: float = field_default(TrainingConfig, "muon_learning_rate", 0.02)
+    warmup_steps: int = field_default(TrainingConfig, "warmup_steps", 50)
+
+    vocab_size: int = Option(8000, ge=1, description="Vocabulary size of a new model's tokenizer, at most.")
+    lowercase: bool = Option(True, description="Read capital letters as small ones, as uncased BERT models do.")
+    next_sentence: bool = Option(True, description="Also learn whether one segment of text follows another.")
+    whole_words: bool = Option(False, description="Mask all subwords of a word or none.")
+    window: int | None = Option(
+        None, ge=MIN_WINDOW, description="Longest training sequence, in tokens (default: the context; with --from 128)."
+    )
+    val_fraction: float = Option(
+        0.1,
+        gt=0,
+        lt=1,
+        description="Fraction of the text, at its end, held out without --validation (300,000 tokens at most).",
+    )
+    forgetting: ForgettingText | None = field_default(EncoderTraining, "forgetting", None)
+
+
+class FillConfig(Config):
+    """Options of prediction."""
+
+    top: int = Option(5, ge=1, description="Candidates for each [MASK].")
+    all: bool = Option(False, description="Return every token of the vocabulary, in alphabetical order.")
+
+
+def recipe(request: TrainRequest) -> Recipe:
+    """Defaults that depend on the preset, or on pretrained weights.
+
+    A new model has a context of 128 tokens: most sentences are much shorter, and a step reads four times as many rows
+    as with 512. Presets of published models keep their context. Pretrained weights need small steps: larger ones would
+    undo what was learned.
+    """
+    if request.folder is None:
+        request.refuse_without_pretrained({"forgetting": None})
+        context = request.given_model.get("context_length", MIN_WINDOW)
+        if context < MIN_WINDOW:
+            raise UsageError(
+                f"--context-length {context} is too short for this task: give at least {MIN_WINDOW}.",
+                argument="context_length",
+                value=context,
+            )
+        published = request.preset.startswith("bert-")
+        return Recipe(model={"dropout": 0.0} if published else {"context_length": ROW_TOKENS, "dropout": 0.0})
+    request.refuse_with_pretrained(("size", "vocab_size", "lowercase"))
+    return Recipe(
+        training=dict(optimizer="adamw", learning_rate=0.0002, muon_learning_rate=0.002, warmup_steps=20),
+    )
+
+
+SPEC = TaskSpec(
+    name="fill",
+    summary="Fill each [MASK] in a text with the most probable tokens; trained on plain text, as BERT is.",
+    noun="a masked language model",
+    inputs=(Field("text", "text", "A text with [MASK] where a token is missing."),),
+    outputs=(
+        Field("best", "text", "The text with the most probable token at each [MASK]."),
+        Field("masks", "spans", "For each [MASK] the most probable tokens with their probabilities."),
+    ),
+    read_config=FillReading,
+    train_config=FillTraining,
+    predict_config=FillConfig,
+    reader="regard.tasks.fill.reader:FillReader",
+    objective="regard.tasks.fill.objective:FillObjective",
+    predictor="regard.tasks.fill.predictor:MaskFiller",
+    recipe="regard.tasks.fill.spec:recipe",
+    needs=frozenset({"mlm"}),
+    default_architecture="bert",
+    default_preset="mini",
+    head=("mlm", "pretraining"),
+    fixed=frozenset({"pooler", "type_vocab_size"}),
+    metrics=("masked words", "perplexity", "next sentence"),
+    views=("attention", "inputs"),
+    hub_pipeline="fill-mask",
+    hub_classes=("ForMaskedLM", "ForPreTraining"),
+    example=("The cat [MASK] on the mat.",),
+    test_settings={"window": 24, "vocab_size": 120, "batch_tokens": 256},
+    default_help={
+        "learning_rate": "0.008; with --from 0.0002",
+        "muon_learning_rate": "0.02; with --from 0.002",
+        "warmup_steps": "50; with --from 20",
+        "optimizer": "muon; with --from adamw",
+    },
+    data_help="Plain text: files or folders of .txt, .md or .jsonl (with a field text), plain or .gz. A blank line or "
+    "a heading starts a new document.",
+    data_example="texts.txt",
+)

@@ -1,0 +1,217 @@
+"""Plain text → loss: the cross-entropy of each next token, in windows of the text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.checkpoint.card import CardData
+from regard.checkpoint.predictors import load_predictor
+from regard.data.batches import BatchPlan
+from regard.data.corpus import Ids, WindowBatches, window_starts
+from regard.metrics.score import Score
+from regard.nn.hooks import Trace
+from regard.nn.init import seeded_init
+from regard.nn.loss import linear_cross_entropy
+from regard.nn.quantized import count_weights
+from regard.nn.state_dict import load_into, unique_tensors
+from regard.tasks.generate.predictor import TextGenerator
+from regard.tasks.generate.reader import MAX_VALIDATION, TextSplits
+from regard.tasks.generate.spec import GenerateTraining
+from regard.training.objective import Loss, Objective, Sample, SampleNames
+from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
+from regard.training.request import TrainRequest
+from regard.utils.errors import DataError, UsageError
+
+MAX_WINDOW = 1024  # tokens per sequence with --from: the context may be longer than a batch can hold
+VALIDATION_TOKENS = 1 << 13  # per batch
+EVAL_TOKENS = 1 << 15  # validation tokens of each evaluation during training
+COUNTED_TOKENS = 1 << 20  # tokens whose bytes are counted at a time
+NUM_SAMPLES = 4  # continuations in the report
+FREE = ("dropout",)  # settings of a pretrained model that training may change
+
+
+class GenerateObjective(Objective):
+    """Learn to predict the next token of a text."""
+
+    reports_perplexity = True
+    sample_names = SampleNames("Prompt", "Text", "Generated", comparable=False)
+
+    model: Any
+
+    @classmethod
+    def prepare(cls, splits: TextSplits, request: TrainRequest) -> Self:
+        config = request.config
+        assert isinstance(config, GenerateTraining), "the task's train_config"
+        pretrained = _load_pretrained(request) if request.folder is not None else None
+        tokenizer = pretrained.tokenizer if pretrained else splits.train_tokenizer(config)
+        train, validation = splits.ids(tokenizer, val_fraction=config.val_fraction)
+        notes = [*splits.notes]
+        if len(validation) > MAX_VALIDATION:
+            notes.append(f"validation: the first {MAX_VALIDATION:,} of {len(validation):,} tokens, to save time")
+            validation = validation[:MAX_VALIDATION]
+        init, window = None, config.window
+        if pretrained is None:
+            shape = request.model_config(vocab_size=tokenizer.vocab_size)
+            model = seeded_init(lambda: request.architecture.build(shape), seed=config.seed)
+        else:
+            assert request.folder is not None, "it was loaded from there"
+            model = pretrained.model
+            window = window or min(pretrained.context_length, MAX_WINDOW)
+            init = PretrainedInit.of(
+                str(request.pretrained), request.folder, model, lora=request.lora, seed=config.seed
+            )
+            notes.append(init.note(model))
+        generator = TextGenerator(
+            model, tokenizer, config=request.predict_config(pretrained.config if pretrained else None)
+        )
+        sources = tuple(
+            CardData(name=name, role=role, num_rows=len(ids))
+            for name, role, ids in zip(splits.names, ("training", "validation"), (train, validation), strict=True)
+        )
+        return cls(generator, train, validation, window=window, init=init, notes=notes, sources=sources)
+
+    def __init__(
+        self,
+        generator: TextGenerator,
+        train: Ids,
+        validation: Ids,
+        *,
+        window: int | None = None,
+        init: PretrainedInit | None = None,
+        notes: Sequence[str] = (),
+        sources: Sequence[CardData] = (),
+    ) -> None:
+        self.model, self.tokenizer, self._predictor = generator.model, generator.tokenizer, generator
+        self.train, self.validation = train, validation
+        self.init, self.notes, self.sources = init, notes, sources
+        self.window = window or generator.context_length
+        if self.window > generator.context_length:
+            raise UsageError(
+                f"--window {self.window} exceeds the context length of the model, {generator.context_length}.",
+                argument="window",
+                value=self.window,
+            )
+        for ids, role in ((train, "training"), (validation, "validation")):
+            if len(ids) <= self.window:
+                setting = "context_length" if window is None else "window"
+                raise DataError(
+                    f"the {role} text has {len(ids):,} tokens; a {setting} of {self.window} needs at least "
+                    f"{self.window + 1:,}. Give a longer text or a smaller --{setting.replace('_', '-')}.",
+                    argument=setting,
+                    value=self.window,
+                )
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(self.train[: 1 << 20].tobytes() + self.train[-(1 << 20) :].tobytes())
+        return f"{len(self.train):,} tokens, checksum {digest.hexdigest()[:12]}"
+
+    def batches(self, plan: BatchPlan, epoch: int) -> WindowBatches:
+        starts = window_starts(len(self.train), context=self.window, seed=plan.seed, epoch=epoch)
+        rows = max(1, plan.max_tokens // self.window)
+        return WindowBatches(starts, rows, rank=plan.rank, world_size=plan.world_size)
+
+    def size(self, index: int) -> tuple[int, int]:
+        return self.window, self.window
+
+    def loss(self, indices: Sequence[int]) -> Loss:
+        loss = self._loss(*self._windows(self.train, indices))
+        return Loss(loss, loss.detach(), len(indices) * self.window)
+
+    def _windows(self, ids: Ids, starts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Inputs and targets, both (B, T)."""
+        rows = np.stack([ids[start : start + self.window + 1] for start in starts]).astype(np.int64)
+        both = torch.from_numpy(rows).to(self.model.output_weight.device)
+        return both[:, :-1], both[:, 1:]
+
+    def _loss(self, ids: Tensor, targets: Tensor) -> Tensor:
+        hidden = self.model.decode(ids).flatten(0, 1)  # (B · T, D)
+        if self.model.config.logit_softcap is not None:
+            return F.cross_entropy(self.model.logits(hidden), targets.flatten())
+        return linear_cross_entropy(hidden, self.model.output_weight, targets.flatten(), smoothing=0.0)[0]
+
+    def validation_loss(self) -> float:
+        return self.text_loss(self.validation, max_tokens=EVAL_TOKENS)
+
+    @torch.no_grad()
+    def text_loss(self, ids: Ids, *, max_tokens: int | None = None) -> float:
+        """Mean cross-entropy of a text in windows without overlap; of a long text windows at even distances."""
+        starts = range(0, len(ids) - self.window, self.window)
+        if max_tokens is not None:
+            starts = starts[:: max(1, -(-len(starts) * self.window // max_tokens))]
+        rows = max(1, VALIDATION_TOKENS // self.window)
+        total = 0.0
+        for first in range(0, len(starts), rows):
+            part = starts[first : first + rows]
+            total += self._loss(*self._windows(ids, part)).item() * len(part)
+        return total / len(starts)
+
+    def predictor(self) -> TextGenerator:
+        self.model.eval()
+        return self._predictor
+
+    @property
+    def scored_on(self) -> str:
+        return f"validation, {len(self.validation):,} tokens"
+
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        loss = self.text_loss(self.validation)
+        tokens_per_byte = len(self.validation) / max(1, self._num_bytes(self.validation))
+        scores = [
+            Score("perplexity", math.exp(min(loss, 50)), f"per token, windows of {self.window}"),
+            Score("bits per byte", loss / math.log(2) * tokens_per_byte, f"windows of {self.window}"),
+        ]
+        return scores, self._samples()
+
+    def _num_bytes(self, ids: Ids) -> int:
+        """Bytes of the text of many ids, decoded in parts to save memory."""
+        parts = (ids[start : start + COUNTED_TOKENS].tolist() for start in range(0, len(ids), COUNTED_TOKENS))
+        return sum(len(self.tokenizer.decode(part).encode("utf-8")) for part in parts)
+
+    def _samples(self) -> list[Sample]:
+        """Continuations of places in the validation text."""
+        half = self.window // 2
+        places = [round(i * (len(self.validation) - self.window) / NUM_SAMPLES) for i in range(NUM_SAMPLES)]
+        prompts = [self.tokenizer.decode(self.validation[p : p + half].tolist()) for p in places]
+        texts = [self.tokenizer.decode(self.validation[p + half : p + self.window].tolist()) for p in places]
+        results = self.predictor()(prompts, max_new_tokens=max(1, half), seed=0)
+        return [Sample(p, text, result.text) for p, text, result in zip(prompts, texts, results, strict=True)]
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        """The attention over the end of the first prompt."""
+        prompt = samples[0].source[-200:]
+        return [(" ".join(prompt.split())[:80], self.predictor().trace(prompt))]
+
+    def describe(self) -> str:
+        shape: Any = self.model.config
+        return (
+            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {shape.num_layers} layers, d_model "
+            f"{shape.d_model}, context {shape.context_length}, {self.tokenizer.vocab_size:,} tokens; data: "
+            f"{len(self.train):,} training and {len(self.validation):,} validation tokens"
+        )
+
+
+def _load_pretrained(request: TrainRequest) -> TextGenerator:
+    """The pretrained model. Its shape and tokenizer are fixed; dropout belongs to the training."""
+    assert request.folder is not None, "there are pretrained weights"
+    generator: TextGenerator = load_predictor(request.folder, task=request.spec.name)
+    given, shape = request.given_model, generator.model.config
+    refuse_contradictions(given, shape, name=str(request.pretrained), free=FREE, advice=_window_advice(given, shape))
+    changes = {name: value for name, value in given.items() if name in FREE}
+    if any(getattr(shape, name) != value for name, value in changes.items()):
+        weights = unique_tensors(generator.model)
+        generator.model = request.architecture.build(shape.replace(**changes))
+        load_into(generator.model, weights)
+    return generator
+
+
+def _window_advice(given: Mapping[str, Any], shape: Any) -> str:
+    wanted = given.get("context_length", shape.context_length)
+    return f"To train on shorter sequences use --window {wanted}." if wanted < shape.context_length else ""

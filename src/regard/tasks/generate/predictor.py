@@ -1,0 +1,298 @@
+"""A trained language model: it continues a text by sampling or beam search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import torch
+
+from regard.generation.backend import gpt_decoder
+from regard.generation.generation_state import GenerationState, SpeculativeDecoder, generate, keep_last
+from regard.generation.search import Hypothesis, beam_search
+from regard.generation.streaming import StoppingStream, behind
+from regard.metrics.score import Score, Scores
+from regard.nn.hooks import Trace, capture
+from regard.nn.quantized import count_weights
+from regard.spec import TaskSpec
+from regard.tasks.base import Notify, Predictor
+from regard.tasks.generate.scoring import score_text
+from regard.tasks.generate.spec import SPEC, GenerateConfig
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.utils.config import Config, to_dict
+from regard.utils.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.checkpoint.folder import ModelFolder
+
+R = TypeVar("R")
+
+TOKENIZER = "tokenizer.json"
+DECODED_BEFORE = 16  # characters of the prompt that new text is decoded after
+
+
+class LanguageModel(Predictor[R]):
+    """What the tasks generate, suggest and score share: a decoder with its tokenizer."""
+
+    model: Any
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, *, config: Config | None = None) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.config = config or self.spec.predict_config()
+
+    @property
+    def context_length(self) -> int:
+        length: int = self.model.config.context_length
+        return length
+
+    def prompt_ids(self, text: str) -> list[int]:
+        """The ids of a text to continue, after those that the tokenizer puts before every text.
+
+        An empty text becomes a line break or, if the vocabulary has none, the end of a document.
+        """
+        if not isinstance(text, str):
+            raise UsageError(f"a text must be a str, not {type(text).__name__}.", argument="inputs", value=text)
+        ids = [*self.tokenizer.prefix_ids, *self.tokenizer.encode(text)]
+        return ids or self.tokenizer.encode("\n") or [self.tokenizer.end_id]
+
+    def last_ids(self, text: str, room: int) -> list[int]:
+        """As many of the last ids of a text as fit, with the prefix."""
+        return keep_last(self.prompt_ids(text), room, len(self.tokenizer.prefix_ids))
+
+    def decoder(self, steps: int = 1, rows: int = 1) -> SpeculativeDecoder:
+        return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps, rows=rows)
+
+    def loss(self, text: str) -> float:
+        """Mean cross-entropy of the tokens of a text, in nats."""
+        return score_text(self.model, self.tokenizer, text).loss
+
+    def evaluate(self, examples: Sequence[str], config: Config | None = None) -> Scores:
+        """Perplexity per token and bits per byte over documents, each read from its start."""
+        shortest = max(1, len(self.tokenizer.prefix_ids)) + 1
+        texts = [text for text in examples if len(self.prompt_ids(text[:100])) >= shortest]
+        if not texts:
+            raise DataError("there is no text of at least two tokens to evaluate on.")
+        scores = [score_text(self.model, self.tokenizer, text, progress=self.progress) for text in texts]
+        nats = -math.fsum(value for score in scores for value in score.log_probs)
+        num_tokens, num_bytes = sum(s.num_tokens for s in scores), sum(s.num_bytes for s in scores)
+        signature = f"context {self.context_length}, stride {max(1, self.context_length // 2)}"
+        return Scores(
+            [
+                Score("perplexity", math.exp(min(nats / num_tokens, 700)), f"per token, {signature}"),
+                Score("bits per byte", nats / math.log(2) / num_bytes, signature),
+            ]
+        )
+
+    def trace(self, *inputs: Any, grad: bool = False) -> Trace:
+        """All attention over a text; of a long text over its end."""
+        ids = self.last_ids(inputs[0], self.context_length)
+        tokens = {"decoder": [self.tokenizer.tokens(ids)]}
+        with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
+            self.model(torch.tensor([ids], device=self.model.output_weight.device))
+        return trace
+
+    # --- model folders --------------------------------------------------------------------------------------
+
+    def folder_config(self) -> Mapping[str, Any]:
+        return {"special_tokens": to_dict(self.tokenizer.special_tokens)}
+
+    def tokenizer_files(self) -> Mapping[str, str]:
+        return {TOKENIZER: self.tokenizer.to_json()}
+
+    @classmethod
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        tokenizer = folder.tokenizer(TOKENIZER)
+        tokenizer.fits(model.config.vocab_size)
+        return cls(model, tokenizer, config=cls.spec.predict_config(**folder.config.get("inference", {})))
+
+    @classmethod
+    def adapt(cls, other: Predictor[Any]) -> Self | None:
+        return cls(other.model, other.tokenizer) if isinstance(other, LanguageModel) else None
+
+    def __repr__(self) -> str:
+        shape = self.model.config
+        return (
+            f"{type(self).__name__}({count_weights(self.model) / 1e6:.1f} M parameters, {shape.num_layers} layers, "
+            f"d_model {shape.d_model}, {self.tokenizer.vocab_size:,} tokens, context {shape.context_length})"
+        )
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A continuation with the log-probability of each token."""
+
+    prompt: str = field(repr=False)
+    text: str  # the continuation
+    tokens: tuple[str, ...] = field(
+        repr=False
+    )  # all that were generated: also the end token and those of a stop string
+    log_probs: tuple[float, ...] = field(repr=False)  # of each token, by the model alone
+    ended: bool  # whether an end token or a stop string was reached
+    score: float | None = None  # of beam search: the log-probability after the length penalty
+    alternatives: tuple[Generation, ...] = field(default=(), repr=False)  # the other num_return_sequences - 1
+
+    def record(self) -> dict[str, Any]:
+        values = {
+            "prompt": self.prompt,
+            "text": self.text,
+            "ended": self.ended,
+            "tokens": list(self.tokens),
+            "log_probs": list(self.log_probs),
+            "score": self.score,
+        }
+        if self.alternatives:
+            values["alternatives"] = [
+                {name: value for name, value in other.record().items() if name != "prompt"}
+                for other in self.alternatives
+            ]
+        return values
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of a table: one for each continuation."""
+        return [{"prompt": g.prompt, "text": g.text, "score": g.score} for g in (self, *self.alternatives)]
+
+    def __str__(self) -> str:
+        return "\n".join(g.text for g in (self, *self.alternatives))
+
+
+class TextGenerator(LanguageModel[Generation]):
+    """Texts → continuations: `generator("Once upon a time").text`."""
+
+    spec: ClassVar[TaskSpec] = SPEC
+    config: GenerateConfig
+
+    def predict(
+        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
+    ) -> list[Generation]:
+        chosen = self._checked(config)
+        for prompt in inputs:
+            self._notify_lengths(prompt, chosen, notify)
+        if chosen.num_beams:
+            groups = [self._search(prompt, chosen) for prompt in inputs]
+        else:
+            count = chosen.num_return_sequences
+            found = self._sample([prompt for prompt in inputs for _ in range(count)], chosen)
+            groups = [found[start : start + count] for start in range(0, len(found), count)]
+        return [replace(best, alternatives=tuple(others)) for best, *others in groups]
+
+    def can_stream(self, config: Config) -> bool:
+        return isinstance(config, GenerateConfig) and not config.num_beams and config.num_return_sequences == 1
+
+    def stream(
+        self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
+    ) -> Iterator[str]:
+        """The continuation, chunk by chunk."""
+        chosen = self._checked((config or self.config).replace(**options))
+        if not self.can_stream(chosen):
+            name = "num_beams" if chosen.num_beams else "num_return_sequences"
+            raise UsageError(f"{name} conflicts with streaming: remove one of them.", argument=name)
+        self._notify_lengths(text, chosen, notify)
+        pending = self._stopping_stream(text, chosen.stop)
+        for _, id_, _ in self._generation([text], chosen):
+            if id_ in self.tokenizer.end_ids:
+                break
+            chunk = pending.push(id_)
+            if chunk is None:  # a stop string is complete
+                break
+            if chunk:
+                yield chunk
+        yield pending.finish()
+
+    def _checked(self, config: Config | None) -> GenerateConfig:
+        chosen = config or self.config
+        assert isinstance(chosen, GenerateConfig), "the task's predict_config"
+        return chosen
+
+    def _notify_lengths(self, prompt: str, config: GenerateConfig, notify: Notify | None) -> None:
+        """Report a prompt or a continuation that does not fit into the context."""
+        if notify is None:
+            return
+        length, context = len(self.prompt_ids(prompt)), self.context_length
+        kept = context - min(config.max_new_tokens, context // 2)
+        if length > kept:
+            notify(
+                f"prompt: truncated to its last {kept:,} of {length:,} tokens, to leave room in the context of "
+                f"{context:,} tokens."
+            )
+        room = context - min(length, kept)
+        if config.num_beams and config.max_new_tokens > room:
+            notify(
+                f"beam search: at most {room:,} tokens, not {config.max_new_tokens:,}: it stays within the context of "
+                f"{context:,}. Sampling can go beyond it."
+            )
+
+    # --- sampling -------------------------------------------------------------------------------------------
+
+    def _sample(self, prompts: Sequence[str], config: GenerateConfig) -> list[Generation]:
+        if not prompts:
+            return []
+        generation = self._generation(prompts, config)
+        streams = [self._stopping_stream(prompt, config.stop) for prompt in prompts]
+        found: list[list[tuple[int, float]]] = [[] for _ in prompts]
+        ended: set[int] = set()
+        for row, id_, log_prob in generation:
+            found[row].append((id_, log_prob))
+            if id_ in self.tokenizer.end_ids or streams[row].push(id_) is None:
+                ended.add(row)
+                generation.drop(row)
+        results = []
+        for row, (prompt, generated) in enumerate(zip(prompts, found, strict=True)):
+            streams[row].finish()
+            tokens = tuple(self.tokenizer.tokens([id_ for id_, _ in generated]))
+            log_probs = tuple(log_prob for _, log_prob in generated)
+            results.append(Generation(prompt, streams[row].text, tokens, log_probs, row in ended))
+        return results
+
+    def _generation(self, prompts: Sequence[str], config: GenerateConfig) -> GenerationState:
+        return generate(
+            self.decoder(config.max_new_tokens, len(prompts)),
+            [self.prompt_ids(prompt) for prompt in prompts],
+            config=config,
+            context=self.context_length,
+            end_ids=self.tokenizer.end_ids,
+            prefix=len(self.tokenizer.prefix_ids),
+            lookup=config.lookup,
+            device=self.model.output_weight.device,
+        )
+
+    def _stopping_stream(self, prompt: str, stops: Sequence[str]) -> StoppingStream:
+        before = self.tokenizer.encode(prompt[-DECODED_BEFORE:])
+        return StoppingStream(behind(self.tokenizer.decode, before), stops)
+
+    # --- beam search ----------------------------------------------------------------------------------------
+
+    def _search(self, prompt: str, config: GenerateConfig) -> list[Generation]:
+        """The most probable continuations, best first. Stop strings cut what was found; equal texts are given once."""
+        search, context, device = config.search(), self.context_length, self.model.output_weight.device
+        room = min(search.max_new_tokens, context // 2)
+        ids = torch.tensor([self.last_ids(prompt, context - room)], device=device)
+        (found,) = beam_search(
+            self.decoder(search.max_new_tokens),
+            ids,
+            torch.tensor([ids.shape[1]], device=device),
+            end_id=self.tokenizer.end_id,
+            other_ends=self.tokenizer.end_ids,
+            config=search,
+            prefer_ends=False,
+        )
+        texts: dict[str, Generation] = {}
+        for hypothesis in found:
+            result = self._result(prompt, hypothesis, config.stop)
+            texts.setdefault(result.text, result)
+        return list(texts.values())
+
+    def _result(self, prompt: str, hypothesis: Hypothesis, stops: Sequence[str]) -> Generation:
+        stream = self._stopping_stream(prompt, stops)
+        count = next((n for n, id_ in enumerate(hypothesis.ids, start=1) if stream.push(id_) is None), None)
+        stream.finish()
+        ids = [*hypothesis.ids, *([] if hypothesis.end_id is None else [hypothesis.end_id])][:count]
+        return Generation(
+            prompt,
+            stream.text,
+            tuple(self.tokenizer.tokens(ids)),
+            hypothesis.token_log_probs[:count],
+            ended=hypothesis.ended or stream.stopped,
+            score=hypothesis.score,
+        )

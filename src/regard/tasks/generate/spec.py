@@ -1,0 +1,154 @@
+"""The task `generate`: what goes in, what comes out, its options. Does not import torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field as Option
+from pydantic import model_validator
+
+from regard.generation.config import SamplingConfig, SearchConfig
+from regard.spec import Field, TaskSpec
+from regard.training.config import Schedule, TrainingConfig
+from regard.training.request import Recipe, TrainRequest
+from regard.utils.config import Config, field_default
+from regard.utils.errors import UsageError
+
+SAMPLING_ONLY = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "lookup")
+BEAMS_ONLY = ("length_penalty", "min_new_tokens")
+
+
+class GenerateReading(Config):
+    """Plain text has no reading options."""
+
+
+class GenerateTraining(GenerateReading, TrainingConfig):
+    """Options of `regard train generate`."""
+
+    learning_rate: float = field_default(TrainingConfig, "learning_rate", 0.02)
+    muon_learning_rate: float = field_default(TrainingConfig, "muon_learning_rate", 0.03)
+    beta2: float = field_default(TrainingConfig, "beta2", 0.95)
+    schedule: Schedule = field_default(TrainingConfig, "schedule", "trapezoid")
+    warmup_steps: int = field_default(TrainingConfig, "warmup_steps", 20)
+
+    tokenizer: Literal["char", "bpe"] = Option("bpe", description="Tokens of a new model: characters or subwords.")
+    vocab_size: int = Option(4000, ge=1, description="Vocabulary size of a new model's BPE tokenizer, at most.")
+    window: int | None = Option(
+        None, ge=1, description="Tokens per training sequence (default: the context length; with --from 1,024 at most)."
+    )
+    val_fraction: float = Option(
+        0.1,
+        gt=0,
+        lt=1,
+        description="Fraction of the text, at its end, held out without --validation (300,000 tokens at most).",
+    )
+
+
+class GenerateConfig(SamplingConfig):
+    """Options of generation: sampling or, with num_beams, beam search."""
+
+    num_beams: int | None = Option(
+        None, ge=0, description="Search for the most probable text with this beam width; 0 or not set: sample."
+    )
+    length_penalty: float = Option(
+        1.0,
+        ge=-10,
+        le=10,
+        description="With --num-beams: log-probabilities are divided by length to this power; above 1 favors length.",
+    )
+    min_new_tokens: int = Option(0, ge=0, description="With --num-beams: shortest continuation, in tokens.")
+    num_return_sequences: int = Option(1, ge=1, description="Number of continuations per prompt.")
+    lookup: bool = Option(
+        False,
+        description="Propose tokens that followed before (prompt lookup decoding): same text, faster if it repeats.",
+    )
+
+    def replace(self, **changes: Any) -> Self:
+        type(self)(**changes)  # options that conflict with each other raise, also where the folder has them
+        return super().replace(**changes)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        count, given = self.num_return_sequences, self.model_fields_set
+        if self.lookup and count > 1:
+            raise UsageError(
+                "lookup needs a single continuation: remove lookup or num_return_sequences.",
+                argument="lookup",
+                value=True,
+            )
+        if self.num_beams and count > self.num_beams:
+            raise UsageError(
+                f"num_return_sequences ({count}) exceeds num_beams ({self.num_beams}): set num_beams to {count}.",
+                argument="num_return_sequences",
+                value=count,
+            )
+        if given == type(self).field_names():  # a complete config, as of a model folder, has values for both modes
+            return self
+        conflicting = SAMPLING_ONLY if self.num_beams else BEAMS_ONLY
+        for name in conflicting:
+            if name in given and getattr(self, name) != type(self).model_fields[name].default:
+                problem = "conflicts with num_beams, which samples nothing" if self.num_beams else "needs num_beams"
+                raise UsageError(f"{name} {problem}.", argument=name, value=getattr(self, name))
+        return self
+
+    def search(self) -> SearchConfig:
+        """The options of beam search."""
+        return SearchConfig(
+            num_beams=self.num_beams or 1,
+            n_best=self.num_return_sequences,
+            length_penalty=self.length_penalty,
+            max_new_tokens=self.max_new_tokens,
+            min_new_tokens=self.min_new_tokens,
+            max_len_a=None,
+        )
+
+
+def generate_recipe(request: TrainRequest) -> Recipe:
+    """Defaults of training from pretrained weights.
+
+    Pretrained weights need small steps: larger ones would undo what was learned. Adapters start at zero and are few, so
+    their steps may be five times as large. Muon, on request, runs at a tenth of its usual rate.
+    """
+    if request.folder is None:
+        return Recipe()
+    request.refuse_with_pretrained(("size", "tokenizer", "vocab_size"))
+    rate = 0.0002 if request.lora is None else 0.001
+    return Recipe(training=dict(optimizer="adamw", learning_rate=rate, muon_learning_rate=0.002))
+
+
+SPEC = TaskSpec(
+    name="generate",
+    summary="Continue a text.",
+    noun="a language model",
+    inputs=(Field("prompt", "document", "The text to continue; may be empty."),),
+    outputs=(
+        Field("text", "text", "The continuation."),
+        Field("tokens", "tokens", "Its tokens."),
+        Field("log_probs", "numbers", "The log-probability of each token."),
+        Field("score", "number", "With beam search: its log-probability, normalized by length."),
+    ),
+    read_config=GenerateReading,
+    train_config=GenerateTraining,
+    predict_config=GenerateConfig,
+    reader="regard.tasks.generate.reader:GenerateReader",
+    objective="regard.tasks.generate.objective:GenerateObjective",
+    predictor="regard.tasks.generate.predictor:TextGenerator",
+    recipe="regard.tasks.generate.spec:generate_recipe",
+    needs=frozenset({"decoder"}),
+    default_architecture="gpt",
+    default_preset="small",
+    lora=True,
+    metrics=("perplexity", "bits per byte"),
+    views=("attention", "targets", "ranks"),
+    hub_pipeline="text-generation",
+    hub_classes=("ForCausalLM", "LMHeadModel"),
+    example=("The old man",),
+    test_settings={"vocab_size": 300, "batch_tokens": 256, "temperature": 0.0, "max_new_tokens": 8},
+    default_help={
+        "optimizer": "muon; with --from adamw",
+        "learning_rate": "0.02; with --from 0.0002, with --lora 0.001",
+        "muon_learning_rate": "0.03; with --from 0.002",
+    },
+    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field text), plain or .gz.",
+    data_example="book.txt",
+)

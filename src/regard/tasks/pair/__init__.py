@@ -1,0 +1,1 @@
+"""Judge two texts: a label or, with --regression, a number."""

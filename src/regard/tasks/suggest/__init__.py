@@ -1,0 +1,1 @@
+"""Suggest the next words of a text, with a model of the task generate."""

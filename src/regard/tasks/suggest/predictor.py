@@ -1,0 +1,80 @@
+"""The most probable next words of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from regard.generation.autocomplete import WordTokens, suggest
+from regard.generation.streaming import behind
+from regard.spec import TaskSpec
+from regard.tasks.base import Notify
+from regard.tasks.generate.predictor import LanguageModel
+from regard.tasks.suggest.spec import SPEC, SuggestConfig
+from regard.utils.config import Config
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """Words that may come next, the most probable first."""
+
+    text: str = field(repr=False)
+    scores: dict[str, float]  # probabilities by word
+
+    @property
+    def word(self) -> str:
+        """The most probable word; empty if there is none."""
+        return next(iter(self.scores), "")
+
+    @property
+    def score(self) -> float:
+        """The probability of `word`."""
+        return next(iter(self.scores.values()), 0.0)
+
+    def record(self) -> dict[str, Any]:
+        return {"text": self.text, "word": self.word, "score": self.score, "scores": self.scores}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of a table: one for each word."""
+        return [{"text": self.text, "word": word, "score": score} for word, score in self.scores.items()]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{score:7.2%}  {word}" for word, score in self.scores.items())
+
+
+class Suggester(LanguageModel[Suggestions]):
+    """Texts → next words: `suggester("The old ").word`."""
+
+    spec: ClassVar[TaskSpec] = SPEC
+
+    @cached_property
+    def word_tokens(self) -> WordTokens:
+        """Which tokens can start, continue or end a word."""
+        decode = behind(self.tokenizer.decode, self.tokenizer.encode("a"))
+        texts = ["" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)]
+        return WordTokens(texts, by_character=self.tokenizer.kind == "char")
+
+    def predict(
+        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
+    ) -> list[Suggestions]:
+        chosen = config or self.config
+        assert isinstance(chosen, SuggestConfig), "the task's predict_config"
+        results = [self._suggest(text, chosen.n) for text in inputs]
+        if notify is not None and not all(result.scores for result in results):
+            notify("no word: suggestions follow a space, or the first letters of a word that the model knows.")
+        return results
+
+    def _suggest(self, text: str, count: int) -> Suggestions:
+        # Half a context is read, or less where a word would not fit after it.
+        context = self.context_length
+        room = max(1, min(-(-context // 2), context - self.word_tokens.longest))
+        found = suggest(
+            self.decoder(),
+            text,
+            encode=lambda part: self.last_ids(part, room),
+            word_tokens=self.word_tokens,
+            count=count,
+        )
+        return Suggestions(text, {suggestion.word: suggestion.probability for suggestion in found})

@@ -1,0 +1,1 @@
+"""Tag the words of a text: named entities, parts of speech."""

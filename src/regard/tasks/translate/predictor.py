@@ -1,0 +1,294 @@
+"""A trained translator: text of one language in, text of the other out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.batches import BatchPlan
+from regard.data.files import shortened
+from regard.data.pairs import MAX_CHARACTERS, Pair
+from regard.generation.backend import translation_decoder
+from regard.generation.config import SearchConfig
+from regard.generation.search import Hypothesis, beam_search, stream
+from regard.generation.streaming import text_chunks
+from regard.metrics.score import Scores
+from regard.metrics.translation import bleu, chrf
+from regard.nn.hooks import Trace, capture
+from regard.nn.padding import pad
+from regard.nn.quantized import count_weights
+from regard.spec import TaskSpec
+from regard.tasks.base import Notify, Predictor
+from regard.tasks.translate.spec import SPEC
+from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.utils.config import Config
+from regard.utils.errors import DataError, FolderError, UsageError
+
+if TYPE_CHECKING:
+    from regard.checkpoint.folder import ModelFolder
+
+BATCH_TOKENS = 2048
+NOT_STREAMED = ("num_beams", "n_best", "length_penalty")  # options of beam search
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translation with the log-probability of each token."""
+
+    source: str = field(repr=False)
+    text: str
+    score: float  # log-probability after the length penalty, by which the search ranks
+    tokens: tuple[str, ...] = field(default=(), repr=False)  # the end token included
+    log_probs: tuple[float, ...] = field(default=(), repr=False)  # one for each token
+    ids: tuple[int, ...] = field(default=(), repr=False)  # without the end token
+    ended: bool = True  # False if max_new_tokens ended it
+    alternatives: tuple[Translation, ...] = field(default=(), repr=False)  # the other n_best - 1, best first
+
+    def record(self) -> dict[str, Any]:
+        values = {
+            "source": self.source,
+            "text": self.text,
+            "score": self.score,
+            "tokens": list(self.tokens),
+            "log_probs": list(self.log_probs),
+            "ended": self.ended,
+        }
+        if self.alternatives:
+            values["alternatives"] = [
+                {name: value for name, value in other.record().items() if name != "source"}
+                for other in self.alternatives
+            ]
+        return values
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of a table: one for each alternative."""
+        return [{"source": t.source, "text": t.text, "score": t.score} for t in (self, *self.alternatives)]
+
+    def __str__(self) -> str:
+        """The translation in one line; of several each in a line, after its score."""
+        if not self.alternatives:
+            return one_line(self.text)
+        return "\n".join(f"{t.score:.4f}\t{one_line(t.text)}" for t in (self, *self.alternatives))
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, so that a file of translations has as many lines as its source."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+class Translator(Predictor[Translation]):
+    """Sentences → translations: `translator("The cat sleeps.").text`."""
+
+    spec: ClassVar[TaskSpec] = SPEC
+    model: Any
+    config: SearchConfig
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizers: TokenizerPair,
+        *,
+        config: SearchConfig | None = None,
+        start_id: int | None = None,  # first decoder input, if it is not the start token
+        forbidden_ids: Sequence[int] = (),  # tokens that are never generated, besides padding and start
+    ) -> None:
+        self.model, self.tokenizers = model.eval(), tokenizers
+        self.config = config or SearchConfig()
+        self.forbidden_ids = tuple(forbidden_ids)
+        self.start_id = tokenizers.target.start_id if start_id is None else start_id
+
+    def predict(
+        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
+    ) -> list[Translation]:
+        search = config or self.config
+        assert isinstance(search, SearchConfig), "the task's predict_config"
+        texts = list(inputs)
+        ids = [self._source_ids(text) for text in texts]
+        results = [Translation(text, "", 0.0) for text in texts]  # of empty texts
+        rows = [row for row, source in enumerate(ids) if len(source) > 1]
+        batches = BatchPlan(max_tokens=BATCH_TOKENS, shuffle=False).batches([len(ids[row]) for row in rows], 0)
+        steps = sum(max(len(ids[rows[i]]) for i in batch) for batch in batches)  # a target is about as long
+        for batch in batches:
+            chosen = [rows[i] for i in batch]
+            source, lengths = self._tensors([ids[row] for row in chosen])
+            decoder = translation_decoder(
+                self.model, start_id=self.start_id, steps=steps, rows=len(chosen) * search.num_beams
+            )
+            found = beam_search(
+                decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.all_forbidden_ids, config=search
+            )
+            for row, hypotheses in zip(chosen, found, strict=True):
+                best, *others = [self._translation(texts[row], hypothesis) for hypothesis in hypotheses]
+                results[row] = replace(best, alternatives=tuple(others))
+        if notify is not None:
+            for result in results:
+                if not result.ended:
+                    notify(
+                        f"cut off after {len(result.ids)} tokens: {shortened(result.source)!r}. Give one sentence per "
+                        "line; a model that repeats itself needs more training."
+                    )
+        return results
+
+    def can_stream(self, config: Config) -> bool:
+        return isinstance(config, SearchConfig) and config.num_beams == 1
+
+    def stream(
+        self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
+    ) -> Iterator[str]:
+        """The greedy translation in one line, chunk by chunk."""
+        given = SearchConfig(**options)
+        for name in NOT_STREAMED:
+            if name in options and getattr(given, name) != 1:
+                flag = "--" + name.replace("_", "-")
+                raise UsageError(f"--stream translates greedily: remove {flag}.", argument=name, value=options[name])
+        search = (config or self.config).replace(**{**options, "num_beams": 1, "n_best": 1})
+        assert isinstance(search, SearchConfig), "the task's predict_config"
+        ids = self._source_ids(text)
+        if len(ids) == 1:
+            return
+        source, lengths = self._tensors([ids])
+        decoder = translation_decoder(self.model, start_id=self.start_id, steps=len(ids))
+        chosen = stream(
+            decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.all_forbidden_ids, config=search
+        )
+        target = self.tokenizers.target
+        yield from map(one_line, text_chunks(target.decode, (id_ for id_, _ in chosen), target.byte_ids))
+
+    def evaluate(self, examples: Sequence[Pair], config: Config | None = None) -> Scores:
+        outputs = [result.text for result in self.predict([pair.source for pair in examples], config)]
+        return self.score(outputs, examples)
+
+    def score(self, outputs: Sequence[str], examples: Sequence[Pair]) -> Scores:
+        """BLEU and chrF of translations."""
+        references = [pair.target for pair in examples]
+        return Scores([bleu(outputs, references), chrf(outputs, references)])
+
+    def trace(self, *inputs: Any, grad: bool = False) -> Trace:
+        """All attention of one translation by one teacher-forced pass: `trace(text)` or `trace(text, target)`.
+
+        Without a target it is the model's own translation. A `Translation` keeps its tokens; a str is tokenized.
+        """
+        text, target = inputs if len(inputs) == 2 else (inputs[0], None)
+        source_ids = self._source_ids(text)
+        target_ids = self._target_ids(self.predict([text])[0] if target is None else target)
+        tokens = {
+            "encoder": [self.tokenizers.source.tokens(source_ids)],
+            "decoder": [self.tokenizers.target.tokens(target_ids)],
+        }
+        with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
+            source, _ = self._tensors([source_ids])
+            self.model(source, torch.tensor([target_ids], device=source.device))
+        return trace
+
+    def traced(self, inputs: Sequence[Any], target: str | None = None) -> tuple[Trace, str]:
+        output = self.predict(inputs[:1])[0] if target is None else target
+        cut_off = "" if isinstance(output, str) or output.ended else f" … (cut off after {len(output.ids)} tokens)"
+        text = output if isinstance(output, str) else output.text
+        return self.trace(inputs[0], output), f"→ {text}{cut_off}"
+
+    @torch.no_grad()
+    def loss(self, text: str, target: str | Translation) -> float:
+        """Mean cross-entropy of the tokens of a translation and its end token, in nats."""
+        inputs = self._target_ids(target)
+        ended = isinstance(target, str) or target.ended
+        following = [*self._token_ids(target), *([self.end_id] if ended else [])][: len(inputs)]
+        source, _ = self._tensors([self._source_ids(text)])
+        logits = self.model(source, torch.tensor([inputs[: len(following)]], device=source.device))[0]  # (T, V)
+        return float(F.cross_entropy(logits, torch.tensor(following, device=source.device)))
+
+    # --- ids ------------------------------------------------------------------------------------------------
+
+    @property
+    def end_id(self) -> int:
+        return self.tokenizers.target.end_id
+
+    @property
+    def all_forbidden_ids(self) -> tuple[int, ...]:
+        """Tokens that are never generated."""
+        target = self.tokenizers.target
+        return tuple({target.pad_id, self.start_id, *self.forbidden_ids} - {target.end_id})
+
+    def _tensors(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        return pad(ids, self.tokenizers.source.pad_id, device=self.model.output_weight.device)
+
+    def _source_ids(self, text: str) -> list[int]:
+        if not isinstance(text, str):
+            raise UsageError(f"a text to translate must be a str, not {type(text).__name__}.", argument="inputs")
+        if len(text) > MAX_CHARACTERS:
+            raise DataError(
+                f"a text of {len(text):,} characters, {shortened(text)!r}, exceeds the limit of {MAX_CHARACTERS:,}. "
+                "Split it into sentences, one per line.",
+                argument="inputs",
+            )
+        # Training pairs have no white space around them.
+        return [*self.tokenizers.source.encode(text.strip()), self.tokenizers.source.end_id]
+
+    def _target_ids(self, target: str | Translation) -> list[int]:
+        """Decoder inputs: the start token and the tokens of a translation."""
+        ids = [self.start_id, *self._token_ids(target)]
+        if (
+            getattr(self.model.config, "positions", None) == "learned"
+        ):  # a translation that was cut off has one token too many
+            ids = ids[: self.model.config.max_positions]
+        return ids
+
+    def _token_ids(self, target: str | Translation) -> Sequence[int]:
+        return self.tokenizers.target.encode(target) if isinstance(target, str) else target.ids
+
+    def _translation(self, source: str, hypothesis: Hypothesis) -> Translation:
+        target = self.tokenizers.target
+        ids = [*hypothesis.ids, target.end_id] if hypothesis.ended else list(hypothesis.ids)
+        return Translation(
+            source=source,
+            text=target.decode(hypothesis.ids),
+            score=hypothesis.score,
+            tokens=tuple(target.tokens(ids)),
+            log_probs=hypothesis.token_log_probs,
+            ids=hypothesis.ids,
+            ended=hypothesis.ended,
+        )
+
+    # --- model folders --------------------------------------------------------------------------------------
+
+    def folder_config(self) -> Mapping[str, Any]:
+        return {"start_id": self.start_id, "forbidden_ids": list(self.forbidden_ids)}
+
+    def tokenizer_files(self) -> Mapping[str, str]:
+        return self.tokenizers.files()
+
+    @classmethod
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        tokenizers = TokenizerPair.load(folder)
+        _check_sizes(model.config, tokenizers, folder)
+        return cls(
+            model,
+            tokenizers,
+            config=SearchConfig(**folder.config.get("inference", {})),
+            start_id=folder.config.get("start_id"),
+            forbidden_ids=folder.config.get("forbidden_ids", ()),
+        )
+
+    def __repr__(self) -> str:
+        shape = self.model.config
+        return (
+            f"Translator({count_weights(self.model) / 1e6:.1f} M parameters, "
+            f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers, d_model {shape.d_model}, "
+            f"{self.tokenizers.target.vocab_size:,} tokens)"
+        )
+
+
+def _check_sizes(shape: Any, tokenizers: TokenizerPair, folder: ModelFolder) -> None:
+    """The embeddings must have a row for every token."""
+    sizes = {"source": shape.source_vocab_size or shape.vocab_size, "target": shape.vocab_size}
+    for side, tokenizer in zip(sizes, tokenizers, strict=True):
+        if tokenizer.vocab_size > sizes[side]:
+            raise FolderError(
+                f"{folder.path}: the {side} tokenizer has {tokenizer.vocab_size:,} tokens, but the embedding has "
+                f"{sizes[side]:,} rows. They belong to different models.",
+                path=folder.path,
+            )

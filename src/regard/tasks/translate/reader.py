@@ -1,0 +1,93 @@
+"""Sentence pairs from files, or from the built-in dataset."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoint.card import CardData
+from regard.data.files import ReadResult
+from regard.data.pairs import HEADERS, Pair, read_pairs
+from regard.data.rows import table_suffix
+from regard.data.splits import split_validation
+from regard.data.synthetic.translation import sentences
+from regard.data.texts import read_text_column
+from regard.tasks.base import Reader, Splits
+from regard.utils.errors import DataError, number_of
+
+DATASET = "built-in sentence pairs"
+ROLES = {"train": "training", "validation": "validation"}
+
+
+class TranslateReader(Reader[Pair]):
+    """Pairs of one table or of two line-aligned files; with `reverse` from the second language to the first."""
+
+    def builtin(self) -> Splits[Pair]:
+        self.refuse_without_files(("columns", "skip_bad_rows"))
+        pairs = {split: [Pair(s.source, s.target) for s in sentences(split)] for split in ROLES}
+        sources = tuple(CardData(name=DATASET, role=ROLES[split], num_rows=len(rows)) for split, rows in pairs.items())
+        return self._splits(pairs["train"], pairs["validation"], sources, [f"data: {DATASET} (no file was given)"])
+
+    def read(self, data: Sequence[Path], validation: Sequence[Path] | None) -> Splits[Pair]:
+        found = self._read(data)
+        notes = found.notes()
+        if validation:
+            other = self._read(validation)
+            train, held_out = found.examples, other.examples
+            notes += other.notes()
+        else:
+            train, held_out = _hold_out(found.examples, data)
+            held = number_of(len(held_out), "pair")
+            notes.append(f"validation: {held} held out from the training file (no --validation given)")
+        sources = _sources(found, "training", len(train))
+        if validation:
+            sources += _sources(other, "validation", len(held_out))
+        # Files are often sorted, and only the first validation pairs are scored.
+        return self._splits(train, random.Random(0).sample(held_out, len(held_out)), sources, notes)
+
+    def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[Pair]:
+        found = self._read(data)
+        found.examples[:] = self._directed(found.examples)
+        return found
+
+    def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[str]:
+        if data is not None or not table_suffix(path):
+            return super().read_inputs(path, data)
+        side, columns = int(self.config.reverse), self.config.columns
+        names = tuple(header[side] for header in HEADERS)
+        return read_text_column(path, columns[side] if columns else None, names=names, flag="--columns")
+
+    def _read(self, paths: Sequence[Path]) -> ReadResult[Pair]:
+        return read_pairs(paths, columns=self.config.columns, skip_bad_rows=self.config.skip_bad_rows)
+
+    def _splits(
+        self, train: Sequence[Pair], validation: Sequence[Pair], sources: tuple[CardData, ...], notes: list[str]
+    ) -> Splits[Pair]:
+        if self.config.reverse:
+            notes.append("direction: second language → first")
+        return Splits(self._directed(train), self._directed(validation), sources, tuple(notes))
+
+    def _directed(self, pairs: Sequence[Pair]) -> list[Pair]:
+        return [pair.reversed() for pair in pairs] if self.config.reverse else list(pairs)
+
+
+def _hold_out(pairs: Sequence[Pair], files: Sequence[Path]) -> tuple[list[Pair], list[Pair]]:
+    """Training and validation pairs; all pairs with the same source go to the same side."""
+    sources = list(dict.fromkeys(pair.source for pair in pairs))
+    if len(sources) < 2:
+        count = "one pair" if len(pairs) == 1 else f"{len(pairs):,} pairs with the same source"
+        raise DataError(
+            f"{' and '.join(map(str, files))} has {count}; training needs at least 2, better thousands.", path=files[0]
+        )
+    held_out = {sources[index] for index in split_validation(len(sources))[1]}
+    return (
+        [pair for pair in pairs if pair.source not in held_out],
+        [pair for pair in pairs if pair.source in held_out],
+    )
+
+
+def _sources(found: ReadResult[Pair], role: str, num_rows: int) -> tuple[CardData, ...]:
+    files = found.checksums.items()
+    return tuple(CardData(name=Path(path).name, role=role, num_rows=num_rows, sha256=sha) for path, sha in files)

@@ -1,0 +1,135 @@
+"""The task `translate`: what goes in, what comes out, its options and its recipes. Does not import torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field as Option
+
+from regard.generation.config import SearchConfig
+from regard.models.transformer.config import MODERN
+from regard.spec import Field, TaskSpec
+from regard.training.config import TrainingConfig
+from regard.training.request import Recipe, TrainRequest
+from regard.utils.config import Config
+from regard.utils.errors import UsageError
+
+PUBLISHED = "transformer-"  # prefix of the presets that the paper published
+
+
+class TranslateReading(Config):
+    """How sentence pairs are read."""
+
+    columns: tuple[str, str] | None = Option(
+        None, description="Names of the source and the target column; numbers for a table without a header."
+    )
+    reverse: bool = Option(False, description="Translate from the second language to the first.")
+    skip_bad_rows: bool = Option(False, description="Skip unusable rows and list them.")
+
+
+class TranslateTraining(TranslateReading, TrainingConfig):
+    """Options of `regard train translate`."""
+
+    recipe: Literal["default", "paper"] | None = Option(
+        None,
+        description="default: what learns fastest on a CPU; paper: the Transformer of 2017 as published (default for "
+        "the sizes transformer-…).",
+    )
+    label_smoothing: float = Option(
+        0.1, ge=0, lt=1, description="Share of each target that is spread over the whole vocabulary."
+    )
+    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "word", "char"] = Option(
+        "bpe", description="Kind of tokenizer that is trained."
+    )
+    vocab_size: int = Option(8000, ge=1, description="Vocabulary size of the tokenizer, at most.")
+    separate_vocabularies: bool = Option(False, description="Train a tokenizer for each language, not a joint one.")
+    bpe_dropout: float = Option(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of BPE merges that are skipped at random in training; helps with little data.",
+    )
+    word_dropout: float = Option(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of target tokens hidden from the decoder in training, so that it must use the source.",
+    )
+    max_seq_len: int = Option(
+        256, ge=2, description="Longest side of a pair, in tokens; longer pairs are left out and counted."
+    )
+
+
+def translate_recipe(request: TrainRequest) -> Recipe:
+    """The defaults of `--recipe`.
+
+    The paper has post-norm, sinusoidal positions, Adam with warm-up and the inverse square root, and averaged weights.
+    """
+    if request.folder is not None:
+        raise UsageError("--from is not available for translate: train a new model without it.", argument="from_")
+    published, fields = request.preset.startswith(PUBLISHED), request.architecture.config.model_fields
+    if (request.given.get("recipe") or ("paper" if published else "default")) == "default":
+        return Recipe(model={name: value for name, value in MODERN.items() if name in fields})
+    warmup = request.given.get("warmup_steps") or (4000 if published else 1000)
+    shape = {**request.architecture.presets.get(request.preset, {}), **request.given_model}
+    d_model = shape.get("d_model", fields["d_model"].default)
+    return Recipe(
+        training=dict(
+            optimizer="adamw",
+            learning_rate=paper_learning_rate(d_model, warmup),
+            weight_decay=0.0,
+            schedule="inverse-square-root",
+            warmup_steps=warmup,
+            dropout_warmup_epochs=0,
+            max_grad_norm=0.0,
+            weight_averaging="tail",
+        )
+    )
+
+
+def paper_learning_rate(d_model: int, warmup_steps: int) -> float:
+    """The peak of d_model^-½ · min(step^-½, step · warmup^-1.5), reached when step = warmup."""
+    return float(d_model**-0.5 * warmup_steps**-0.5)
+
+
+SPEC = TaskSpec(
+    name="translate",
+    summary="Translate a sentence.",
+    noun="a translator",
+    inputs=(Field("source", "text", "The sentence to translate.", columns=("src",)),),
+    outputs=(
+        Field("text", "text", "The translation."),
+        Field("score", "number", "Its log-probability, normalized by length."),
+        Field("tokens", "tokens", "Its tokens, the end token included."),
+        Field("log_probs", "numbers", "The log-probability of each token."),
+    ),
+    read_config=TranslateReading,
+    input_options=frozenset({"columns", "reverse"}),
+    train_config=TranslateTraining,
+    predict_config=SearchConfig,
+    reader="regard.tasks.translate.reader:TranslateReader",
+    objective="regard.tasks.translate.objective:TranslateObjective",
+    predictor="regard.tasks.translate.predictor:Translator",
+    recipe="regard.tasks.translate.spec:translate_recipe",
+    needs=frozenset({"encoder-decoder"}),
+    default_architecture="transformer",
+    default_preset="small",
+    metrics=("BLEU", "chrF"),
+    views=("attention", "steps", "ranks"),
+    hub_pipeline="translation",
+    hub_classes=("MTModel",),
+    example=("The cat sleeps.",),
+    test_settings={"vocab_size": 400, "batch_tokens": 512, "num_beams": 2, "max_new_tokens": 8},
+    default_help={
+        "optimizer": "muon; with --recipe paper adamw",
+        "learning_rate": "0.03; with --recipe paper d_model^-0.5 · warmup_steps^-0.5",
+        "warmup_steps": "30; with --recipe paper 1000, for transformer-… 4000",
+        "weight_decay": "0.01; with --recipe paper 0",
+        "schedule": "linear; with --recipe paper inverse-square-root",
+        "dropout_warmup_epochs": "8; with --recipe paper 0",
+        "max_grad_norm": "1; with --recipe paper 0",
+        "weight_averaging": "ema; with --recipe paper tail",
+    },
+    data_help="A table of pairs (.tsv, .csv, .jsonl), or two line-aligned text files, plain or .gz.",
+    data_example="pairs.tsv",
+)

@@ -1,0 +1,1 @@
+"""Errors, configs and files: helpers that import nothing else of regard."""

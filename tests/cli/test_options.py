@@ -1,0 +1,116 @@
+"""Flags from configs: which flags there are, how values are handed on, and the help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import tyro
+from pydantic import Field
+
+from regard.cli.options import Section, option, parse, value_of
+from regard.utils.config import Config
+
+
+class Loop(Config):
+    """Options of a loop."""
+
+    steps: int | None = Field(None, ge=1, description="Number of updates.")
+    rate: float = Field(0.5, gt=0, description="Learning rate.")
+    kind: Literal["fast", "slow"] = Field("fast", description="Kind of loop.")
+    lowercase: bool = Field(True, description="Ignore case.")
+    quiet: bool = Field(False, description="Print nothing.")
+    names: tuple[str, ...] = Field((), description="Names of things.")
+    pair: tuple[str, str] | None = Field(None, description="Two columns.")
+    by_layer: Mapping[str, int] = Field(default_factory=dict, description="No flag: a mapping.")
+    out: str = Field("x", description="Taken by the verb itself.")
+
+
+class Model(Config):
+    """Options of a model."""
+
+    rate: float = Field(0.1, description="Another rate: the first one counts.")
+    width: int = Field(8, description="Width of the model.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Do something."""
+
+    model: tyro.conf.Positional[Path] = option("Model folder.")
+    data: tyro.conf.Positional[tuple[Path, ...]] = option("Files.", ())
+    out: Path | None = option("File to write.", None)
+    from_: str | None = option("Weights to start from.", None, name="from")
+    json: bool = option("Print JSON.", False)
+
+
+def run(*arguments: str, **options: Any) -> tuple[Arguments, dict[str, Any]]:
+    sections = options.pop("sections", [Section(Loop), Section(Model)])
+    return parse(Arguments, arguments, program="regard do", sections=sections, **options)
+
+
+def test_own_arguments_and_config_fields_are_separated() -> None:
+    asked, given = run("m", "a.txt", "b.txt", "--out", "o", "--from", "w", "--steps", "3", "--width", "4")
+    assert asked == Arguments(
+        model=Path("m"), data=(Path("a.txt"), Path("b.txt")), out=Path("o"), from_="w", json=False
+    )
+    assert given == {"steps": "3", "width": "4"}, "values as they were typed: the config converts and checks them"
+
+
+def test_only_given_fields_are_handed_on() -> None:
+    assert run("m")[1] == {}
+    assert run("m", "--steps=many")[1] == {"steps": "many"}
+    assert run("m", "--rate", "-1")[1] == {"rate": "-1"}
+
+
+def test_switches_lists_and_pairs() -> None:
+    _, given = run("m", "--quiet", "--lowercase", "false", "--names", "a", "b", "--pair", "x", "y")
+    assert given == {"quiet": True, "lowercase": "false", "names": ("a", "b"), "pair": ("x", "y")}
+    config = Loop(**given)
+    assert (config.quiet, config.lowercase, config.names, config.pair) == (True, False, ("a", "b"), ("x", "y"))
+
+
+@pytest.mark.parametrize("arguments", [["m", "--stepz", "3"], ["m", "--by-layer", "x"], [], ["m", "--steps"]])
+def test_wrong_flags_exit_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run(*arguments)
+    assert stop.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_the_help_shows_descriptions_ranges_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    sections = [
+        Section(Loop, without={"names"}, defaults={"rate": "by the size of the model"}),
+        Section(Model, remark="default: by --size"),
+    ]
+    with pytest.raises(SystemExit) as stop:
+        run("--help", sections=sections, description="Do it well.")
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Do it well." in shown
+    for flag in (
+        "--steps N",
+        "--kind {fast,slow}",
+        "--lowercase {true,false}",
+        "--quiet",
+        "--pair",
+        "--width",
+        "--from",
+    ):
+        assert flag in shown
+    assert "Learning rate. (default: by the size of the model)" in shown
+    assert "Width of the model. (default: by --size)" in shown
+    assert "Kind of loop. (default: fast)" in shown
+    for absent in ("--names", "--by-layer", "Another rate", "Taken by the verb itself"):
+        assert absent not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [(["a", "--model", "gpt"], "gpt"), (["--model=gpt", "b"], "gpt"), (["--model"], None), (["--models", "x"], None)],
+)
+def test_the_value_of_a_flag_before_parsing(arguments: list[str], value: str | None) -> None:
+    assert value_of("--model", arguments) == value

@@ -1,0 +1,1 @@
+"""A plug-in of regard: the task `reverse` and the architecture `bag-of-words`."""

@@ -1,0 +1,116 @@
+"""A package that adds a task and an architecture: both work everywhere, and nothing in regard knows them.
+
+`tests/plugin` is installed into an environment of its own, so that its entry points are really there.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLUGIN = Path(__file__).parent / "plugin"
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with regard, its dependencies and the plug-in."""
+    folder = tmp_path_factory.mktemp("plugin-env")
+    venv.create(folder, with_pip=False, symlinks=True)
+    site = next((folder / "lib").glob("python*/site-packages"), folder / "Lib" / "site-packages")
+    # The packages of the environment that runs the tests, and this very source of regard.
+    (site / "regard.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'src'}\n", encoding="utf-8")
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--target",
+            site,
+            PLUGIN,
+        ],
+        check=True,
+    )
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def run(python: Path, *words: str) -> str:
+    done = subprocess.run(
+        [python, "-m", "regard", *words], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_both_are_listed(python: Path) -> None:
+    tasks = {task["name"]: task for task in json.loads(run(python, "tasks", "--json"))}
+    assert tasks["reverse"]["package"] == "regard-reverse"
+    assert tasks["reverse"]["models"] == ["transformer"]
+    assert "bag-of-words" in tasks["classify"]["models"]
+    models = {model["name"]: model for model in json.loads(run(python, "models", "--json"))}
+    assert models["bag-of-words"]["presets"] == ["tiny", "small"]
+    assert "reverse" in run(python, "--help")
+    assert "--max-seq-len" in run(python, "train", "reverse", "--help")
+
+
+def test_the_task_works_in_every_verb(python: Path, tmp_path: Path) -> None:
+    texts, out = tmp_path / "texts.txt", tmp_path / "run"
+    texts.write_text(
+        "".join(f"{word}\n" for word in ("abc", "bca", "cab", "aabb", "bbaa", "abcabc") * 10), encoding="utf-8"
+    )
+    small = ["--d-model", "16", "--d-ff", "16", "--num-heads", "2", "--head-dim", "8", "--steps", "3"]
+    scores = json.loads(run(python, "train", "reverse", str(texts), "--out", str(out), "--json", *small))["scores"]
+    assert [score["name"] for score in scores] == ["exact match"]
+    assert json.loads(run(python, "reverse", str(out), "abc", "--json"))["source"] == "abc"
+    assert len(run(python, "reverse", str(out), str(texts)).splitlines()) == 60
+    assert "exact match" in run(python, "evaluate", str(out), str(texts))
+    page = tmp_path / "look.html"
+    run(python, "look", str(out), "abc", "--out", str(page))
+    assert page.stat().st_size > 1000
+    assert "exact match" in (out / "README.md").read_text(encoding="utf-8")
+    assert (out / "report.html").is_file()
+
+
+def test_the_architecture_works_for_the_tasks_it_can_do(python: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", "classify", "--model", "bag-of-words", "--out", str(out), "--steps", "3", "--vocab-size", "200"]
+    run(python, *words)
+    assert json.loads((out / "config.json").read_text(encoding="utf-8"))["architecture"] == "bag-of-words"
+    assert run(python, "classify", str(out), "A fine film.").strip() in ("positive", "negative")
+    assert json.loads(run(python, "look", str(out), "--views", "--json")) == {}
+
+
+def test_both_pass_the_conformance_suite(python: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from regard.testing import check_architecture, check_task\n"
+        "if __name__ == '__main__':\n"
+        "    check_task('reverse', Path(sys.argv[1]) / 'task', exceptions={'looks': 'no loss of a given text'})\n"
+        "    check_architecture('bag-of-words', Path(sys.argv[1]) / 'model', exceptions={\n"
+        "        'classify.looks': 'there is no attention to look at',\n"
+        "        'classify.captured_equals_plain': 'there is no attention to capture',\n"
+        "    })\n"
+    )
+    done = subprocess.run([python, "-c", code, tmp_path], capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_in_regard_names_them() -> None:
+    named: list[Any] = [
+        file
+        for file in (ROOT / "src").rglob("*.py")
+        if any(
+            word in file.read_text(encoding="utf-8") for word in ("regard_reverse", "regard-reverse", "bag-of-words")
+        )
+    ]
+    assert named == []
