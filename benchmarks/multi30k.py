@@ -26,10 +26,10 @@ from common import MULTI30K_SHAPE, data_folder, multi30k_pairs
 from regard.data.batches import BatchPlan
 from regard.data.pairs import Pair, read_pairs
 from regard.metrics.translation import bleu, chrf
-from regard.nn.padding import pad
+from regard.nn.masks import pad
 from regard.tasks.translate.objective import make_batch
 from regard.tasks.translate.spec import TranslateTraining, paper_learning_rate
-from regard.training.schedules import lr_factor
+from regard.training.optimizers import lr_factor
 
 
 def moses(lines: Sequence[str]) -> list[str]:

@@ -103,7 +103,7 @@ def config_flags(section: options.Section, taken: set[str]) -> Iterator[Flag]:
         if name in taken or name in section.without or typing.get_origin(info.annotation) in (dict, Mapping):
             continue
         taken.add(name)
-        default = section.defaults.get(name) or section.remark.removeprefix("default: ") or _default(info.default)
+        default = section.defaults.get(name) or section.default or _default(info.default)
         yield Flag("--" + name.replace("_", "-"), _value_and_range(info), default, info.description or "")
 
 

@@ -13,7 +13,16 @@ import pytest
 import regard
 from regard import registry
 from regard.cli.main import main
-from regard.registry import Registry, architecture_of, architectures, architectures_for, task_for_model, tasks, views
+from regard.registry import (
+    Registry,
+    architecture_of,
+    architectures,
+    architectures_for,
+    task_for_model,
+    task_summaries,
+    tasks,
+    views,
+)
 from regard.spec import Architecture, TaskSpec, ViewSpec
 from regard.utils.errors import RegardError, UsageError
 
@@ -50,6 +59,15 @@ def test_names_are_known_without_importing_entries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_help_lists_tasks_without_importing_configs() -> None:
+    assert task_summaries() == {name: spec.summary for name, spec in tasks.items()}
+    code = (
+        "import sys; from regard.cli.main import main; main(['--help']); "
+        "sys.exit(any(name in sys.modules for name in ('pydantic', 'tyro', 'torch', 'numpy')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize(

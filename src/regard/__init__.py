@@ -4,7 +4,7 @@
     translator("The cat sleeps.").text
     regard.look(translator, "The cat sleeps.").save("look.html")
 
-Names are imported on first use, so that `import regard` is instant. `__init__.pyi` has their types.
+Names are imported on first use, so that `import regard` is fast. `__init__.pyi` has their types.
 """
 
 from __future__ import annotations
@@ -12,33 +12,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = {
-    "capture": "regard.nn.hooks",
-    "edit": "regard.nn.hooks",
-    "evaluate": "regard.api",
-    "load": "regard.api",
-    "look": "regard.api",
-    "predict": "regard.api",
-    "senses": "regard.inspection.senses",
-    "train": "regard.api",
-    "views_of": "regard.api",
-}
-# Packages that can be called: `regard.tasks()` and `regard.models()` are the registries.
-_PACKAGES = ("models", "tasks")
+_MODULES = dict.fromkeys(("evaluate", "load", "look", "predict", "train", "views_of"), "regard.api")
+_MODULES |= {"capture": "regard.nn.hooks", "edit": "regard.nn.hooks", "senses": "regard.inspection.senses"}
+_PACKAGES = ("models", "tasks")  # can be called: `regard.tasks()` and `regard.models()` return the registries
 
-__all__ = [
-    "__version__",
-    "capture",
-    "edit",
-    "evaluate",
-    "load",
-    "look",
-    "models",
-    "predict",
-    "senses",
-    "tasks",
-    "train",
-]
+__all__ = sorted(["__version__", *_MODULES, *_PACKAGES])
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,8 @@ from regard.tasks.embed.predictor import Embedder
 from regard.tasks.fill.predictor import MaskFiller
 from regard.tasks.generate.predictor import TextGenerator
 from regard.tasks.pair.predictor import PairClassifier
+from regard.tasks.score.predictor import Scorer
+from regard.tasks.suggest.predictor import Suggester
 from regard.tasks.tag.predictor import Tagger
 from regard.tasks.translate.predictor import Translator
 from regard.views.view import View
@@ -135,6 +137,10 @@ def load(folder: PathLike, *, task: Literal["tag"], precision: Precision = ...) 
 def load(folder: PathLike, *, task: Literal["answer"], precision: Precision = ...) -> QuestionAnswerer: ...
 @overload
 def load(folder: PathLike, *, task: Literal["embed"], precision: Precision = ...) -> Embedder: ...
+@overload
+def load(folder: PathLike, *, task: Literal["suggest"], precision: Precision = ...) -> Suggester: ...
+@overload
+def load(folder: PathLike, *, task: Literal["score"], precision: Precision = ...) -> Scorer: ...
 @overload
 def load(folder: PathLike, *, task: str | None = ..., precision: Precision = ...) -> Predictor[Any]: ...
 def predict(model: Predictor[Any] | PathLike, *inputs: Any, notify: Notify | None = ..., **options: Any) -> Any: ...

@@ -1,15 +1,17 @@
 """Tables of tasks, architectures and views: the built-in ones, and those that installed packages add.
 
 A package adds an entry through the entry points `regard.tasks`, `regard.architectures` or `regard.views`; each names a
-`TaskSpec`, an `Architecture` or a `ViewSpec`. Entries are imported when they are asked for.
+`TaskSpec`, an `Architecture` or a `ViewSpec`. Entries are imported on first use.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from regard.spec import Architecture, TaskSpec, ViewSpec, resolve
@@ -46,7 +48,7 @@ class Registry(Mapping[str, T], Generic[T]):
                 raise TypeError(f"{point.value} is not a {self._type.__name__}")
         except Exception as problem:
             raise RegardError(
-                f"the {self.kind} {name!r} of the package {_package(point)} cannot be used: {problem}",
+                f"the {self.kind} {name!r} of the package {self.origin(name)} cannot be used: {problem}",
                 argument=self.kind,
                 value=name,
             ) from problem
@@ -54,11 +56,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def usable(self) -> dict[str, T]:
         """All entries except broken ones: a plug-in that cannot be imported must not stop the others."""
-        found = {}
+        entries = {}
         for name in self:
             with contextlib.suppress(RegardError):
-                found[name] = self[name]
-        return found
+                entries[name] = self[name]
+        return entries
 
     def __iter__(self) -> Iterator[str]:
         yield from self._builtin
@@ -72,14 +74,13 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def origin(self, name: str) -> str:
         """The package that provides an entry."""
-        return "regard" if name in self._builtin else _package(self._plugins[name])
+        if name in self._builtin:
+            return "regard"
+        point = self._plugins[name]
+        return point.dist.name if point.dist is not None else point.value.partition(".")[0]
 
     def __repr__(self) -> str:
         return f"{self.kind} registry: {', '.join(self)}"
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value.partition(".")[0]
 
 
 tasks: Registry[TaskSpec] = Registry(
@@ -94,6 +95,20 @@ architectures: Registry[Architecture] = Registry(
 views: Registry[ViewSpec] = Registry(
     "view", ViewSpec, {name: f"regard.views.specs:{name.upper()}" for name in VIEWS}, group="regard.views"
 )
+
+
+def make_callable(package: str, registry: Registry[Any]) -> None:
+    """Let a package return a registry when it is called: `regard.tasks()` beside `regard.tasks.classify`."""
+    sys.modules[package].__class__ = type("CallableModule", (ModuleType,), {"__call__": lambda _: registry})
+
+
+def task_summaries() -> dict[str, str]:
+    """One sentence for each usable task. Built-in tasks are not imported: the docstring of their package says it."""
+    summaries = {name: resolve(f"regard.tasks.{name}:__doc__") or "" for name in TASKS}
+    for name in list(tasks)[len(TASKS) :]:
+        with contextlib.suppress(RegardError):
+            summaries[name] = tasks[name].summary
+    return summaries
 
 
 def architectures_for(task: TaskSpec) -> list[str]:

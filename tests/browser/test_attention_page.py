@@ -122,8 +122,8 @@ class Viewer:
         lines = list(csv.reader(io.StringIO(self.export("CSV")[1])))
         return [line[0] for line in lines[1:]], lines[0][1:], np.array([line[1:] for line in lines[1:]], dtype=float)
 
-    def colour(self, down: int, across: int) -> list[int]:
-        """The colour on the canvas in the middle of a cell."""
+    def color(self, down: int, across: int) -> list[int]:
+        """The color on the canvas in the middle of a cell."""
         box = self.page.locator(".stage-canvas").bounding_box()
         x, y = self.spot(down, across)
         read = f"([x, y]) => {{ {COPY} return Array.from(copy.getImageData(x, y, 1, 1).data).slice(0, 3); }}"
@@ -248,7 +248,7 @@ def test_exported_picture_equals_the_one_made_in_python(
     still = attention_view(list(maps.values()), title="t", initial="decoder.2.cross", initial_head=3).svg()
     ours, theirs = np.array(cells(still)), np.array(cells(text))
     assert ours.shape == theirs.shape == (len(TARGET) * len(SOURCE), 3)
-    assert np.abs(ours - theirs).max() <= 3  # a packed weight may fall on the neighboring one of 256 colours
+    assert np.abs(ours - theirs).max() <= 3  # a packed weight may fall on the neighboring one of 256 colors
     assert text.count("key →") == 1
 
     viewer.choose("mode", "Lines")
@@ -264,23 +264,23 @@ def test_swapping_axes_swaps_what_is_pointed_at(open_page: Callable[..., Any], s
     assert viewer.hover(6, 10) == before
 
 
-def test_grey_map_is_white_where_the_weight_is_high(
+def test_gray_map_is_white_where_the_weight_is_high(
     open_page: Callable[..., Any], saved: Path, maps: dict[str, AttentionMap]
 ) -> None:
     viewer = Viewer(open_page(saved))
-    viewer.choose("palette", "Grey")
+    viewer.choose("palette", "Gray")
     assert "white = high" in viewer.page.locator(".legend").inner_text()
     viewer.page.mouse.move(1, 1)
     viewer.settle()
     weights = maps["decoder.2.cross"].weights[3]
     highest = tuple(int(at) for at in np.unravel_index(weights.argmax(), weights.shape))
     for row, column in ((0, 4), (7, 9), highest):
-        assert viewer.colour(row, column) == pytest.approx([255 * weights[row, column] / weights.max()] * 3, abs=1.1)
+        assert viewer.color(row, column) == pytest.approx([255 * weights[row, column] / weights.max()] * 3, abs=1.1)
 
 
 def test_threshold_hides_weak_cells(open_page: Callable[..., Any], saved: Path, maps: dict[str, AttentionMap]) -> None:
     viewer = Viewer(open_page(saved))
-    viewer.choose("palette", "Grey")
+    viewer.choose("palette", "Gray")
     viewer.slide("threshold", 0.1)
     text = viewer.export("SVG")[1]
     nodes = ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}rect")
@@ -468,17 +468,17 @@ def test_overview_opens_the_head_that_is_clicked(open_page: Callable[..., Any], 
 
 def test_dark_scheme_is_dark(open_page: Callable[..., Any], saved: Path) -> None:
     def brightness(page: Any, name: str) -> float:
-        colour = page.evaluate("(name) => getComputedStyle(document.body)[name]", name)
-        return float(np.mean([float(part) for part in re.findall(r"[\d.]+", colour)[:3]]))
+        color = page.evaluate("(name) => getComputedStyle(document.body)[name]", name)
+        return float(np.mean([float(part) for part in re.findall(r"[\d.]+", color)[:3]]))
 
     light, dark = open_page(saved), open_page(saved, dark=True)
     assert brightness(light, "backgroundColor") > 200 > 80 > brightness(light, "color")
     assert brightness(dark, "backgroundColor") < 60 < 200 < brightness(dark, "color")
     viewer = Viewer(dark)
-    dark_cell = viewer.colour(0, 4)
+    dark_cell = viewer.color(0, 4)
     viewer.page.emulate_media(color_scheme="light")
     viewer.settle()
-    assert sum(viewer.colour(0, 4)) > sum(dark_cell) + 300  # a weak weight looks like the paper
+    assert sum(viewer.color(0, 4)) > sum(dark_cell) + 300  # a weak weight looks like the paper
 
 
 @pytest.mark.parametrize("width", [340, 700, 1600])

@@ -202,8 +202,8 @@ def test_spans_are_the_tokens_and_join_to_the_text(open_page: Callable[..., Any]
         spans = column.locator(".token-span")
         assert spans.count() == count
         assert "".join(spans.all_text_contents()) == TEXT
-        colours = spans.evaluate_all("(spans) => spans.map((span) => getComputedStyle(span).backgroundColor)")
-        assert all(one != other for one, other in itertools.pairwise(colours))
+        colors = spans.evaluate_all("(spans) => spans.map((span) => getComputedStyle(span).backgroundColor)")
+        assert all(one != other for one, other in itertools.pairwise(colors))
     assert page.locator("b").count() == 0  # the text's own markup stays text
 
 

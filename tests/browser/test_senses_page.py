@@ -26,8 +26,8 @@ def make_word(word: str, senses: tuple[str, ...], per_sense: int = 4) -> WordSen
             cosines=np.eye(len(senses)),
             within=0.8,
             across=0.25,
-            farthest=0.0,
-            places=np.zeros((count, 2)) if name == STATIC else random.normal(size=(count, 2)),
+            max_distance=0.0,
+            positions=np.zeros((count, 2)) if name == STATIC else random.normal(size=(count, 2)),
             nearest=nearest,
             similarities=np.tile(np.linspace(0.9, 0.5, 5), (count, 1)),
         )

@@ -122,8 +122,8 @@ def test_arrow_keys_walk_over_the_cells(open_page: Callable[..., Any], saved: Pa
     assert page.locator(".steps-tip").is_hidden()
 
 
-def test_colours_tell_the_sign(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
-    """Above zero is bluer than red, below zero redder than blue; with the theme the colours change."""
+def test_colors_show_the_sign(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
+    """Above zero is bluer than red, below zero redder than blue; with the theme the colors change."""
     read = """(name) => {
         const canvas = document.querySelector(`.cells[data-name="${name}"] canvas`);
         return Array.from(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data);

@@ -34,7 +34,7 @@ def test_places_are_tried_in_turn(tmp_path: Path) -> None:
     base, adapter = tmp_path / "models" / "base", tmp_path / "runs" / "adapter"
     for folder in (base, adapter):
         folder.mkdir(parents=True)
-    reference = BaseReference.seen_from(adapter, name="base", base=base, checksum=SUM)
+    reference = BaseReference.relative_to(adapter, name="base", base=base, checksum=SUM)
     assert reference.relative == "../../models/base"
     tried: list[Path] = []
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_in_one_place_is_passed_over(tmp_path: Path, error: 
     adapter = tmp_path / "adapter"
     for folder in (tmp_path / "small", adapter / "base"):
         folder.mkdir(parents=True)
-    reference = BaseReference.seen_from(adapter, name="small", base=tmp_path / "small", checksum=SUM)
+    reference = BaseReference.relative_to(adapter, name="small", base=tmp_path / "small", checksum=SUM)
 
     def read(place: Path) -> dict[str, torch.Tensor]:
         if place == adapter / "base":
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_in_one_place_is_passed_over(tmp_path: Path, error: 
 
 def places(folder: Path, reference: BaseReference) -> list[str]:
     """Where is looked, seen from the adapter's folder."""
-    return [Path(os.path.relpath(place.resolve(), folder)).as_posix() for place in reference.places(folder)]
+    return [Path(os.path.relpath(place.resolve(), folder)).as_posix() for place in reference.candidates(folder)]
 
 
 def test_a_reference_holds_no_path_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,17 +80,17 @@ def test_a_reference_holds_no_path_of_a_machine(tmp_path: Path, monkeypatch: pyt
         folder.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for name, kept in ((str(base), "small"), ("models/small", "models/small"), ("../x/small", "../x/small")):
-        reference = BaseReference.seen_from(adapter, name=name, base=base, checksum=SUM)
+        reference = BaseReference.relative_to(adapter, name=name, base=base, checksum=SUM)
         assert (reference.name, reference.relative, reference.path) == (kept, "../../models/small", "")
         assert str(tmp_path) not in json.dumps(to_dict(reference))
-    named = BaseReference.seen_from(adapter, name="models/small", base=base, checksum=SUM)
+    named = BaseReference.relative_to(adapter, name="models/small", base=base, checksum=SUM)
     assert places(adapter, named) == ["base", "../../models/small", "../../models/small", "../small"]
 
 
 @pytest.mark.parametrize("place", ["moved together", "within", "as it was called", "beside"])
 def test_a_base_is_found_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     (tmp_path / "runs" / "adapter").mkdir(parents=True)
-    reference = BaseReference.seen_from(
+    reference = BaseReference.relative_to(
         tmp_path / "runs" / "adapter", name="models/small", base=tmp_path / "models" / "small", checksum=SUM
     )
     elsewhere = tmp_path / "elsewhere"
@@ -126,10 +126,10 @@ def test_a_folder_of_an_earlier_version_still_finds_its_base(tmp_path: Path) -> 
 def test_a_base_of_the_hub_is_looked_for_on_the_disk_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import regard.checkpoint.adapters as adapters
 
-    monkeypatch.setattr(adapters, "kept_folder", lambda name: tmp_path / "kept")
-    reference = BaseReference.seen_from(tmp_path, name="hf:owner/name", base=tmp_path / "kept", checksum=SUM)
+    monkeypatch.setattr(adapters, "cached_folder", lambda name: tmp_path / "kept")
+    reference = BaseReference.relative_to(tmp_path, name="hf:owner/name", base=tmp_path / "kept", checksum=SUM)
     assert (reference.path, reference.relative) == ("", "")
-    assert reference.places(tmp_path / "m") == [tmp_path / "m" / "base", tmp_path / "kept"]
-    monkeypatch.setattr(adapters, "kept_folder", lambda name: None)
+    assert reference.candidates(tmp_path / "m") == [tmp_path / "m" / "base", tmp_path / "kept"]
+    monkeypatch.setattr(adapters, "cached_folder", lambda name: None)
     with pytest.raises(FolderError):
         base_tensors(tmp_path / "m", reference, lambda place: TENSORS)

@@ -37,7 +37,7 @@ def test_a_waiting_commit_is_read_first_and_finished_by_the_next_writer(tmp_path
     with staged_folder(tmp_path, {"a": content_of("2")}) as staged:
         staged.rename(tmp_path / COMMIT)
     assert locate(tmp_path, "a").read_text(encoding="utf-8") == "2"
-    assert set(read_manifest(locate(tmp_path, MANIFEST)).files) == {"a"}
+    assert set(read_manifest(locate(tmp_path, MANIFEST))) == {"a"}
     with staged_folder(tmp_path, {"b": content_of("3")}) as staged:
         merge_into(staged, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"b", MANIFEST}

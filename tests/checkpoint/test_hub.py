@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.checkpoint.hub import is_hub_name, kept_folder, model_folder
+from regard.checkpoint.hub import cached_folder, is_hub_name, model_folder
 from regard.utils.errors import FolderError, UsageError
 
 
@@ -48,8 +48,8 @@ def test_a_name_is_fetched_and_never_a_pickle(asked: list[Any], tmp_path: Path) 
 
 
 def test_what_was_fetched_is_found_without_the_network(asked: list[Any], tmp_path: Path) -> None:
-    assert kept_folder("hf:owner/kept") == tmp_path / "owner" / "kept"
-    assert kept_folder("hf:owner/far") is None
+    assert cached_folder("hf:owner/kept") == tmp_path / "owner" / "kept"
+    assert cached_folder("hf:owner/far") is None
     assert all(call["local_files_only"] for call in asked)
 
 
@@ -73,4 +73,4 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as error:
         model_folder("hf:owner/name")
     assert error.value.value == "hf:owner/name"
-    assert kept_folder("hf:owner/name") is None
+    assert cached_folder("hf:owner/name") is None

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from regard.checkpoint.lock import LOCK, sole_writer
-from regard.checkpoint.output import output_folder
+from regard.checkpoint.output import LOCK, lock_folder, output_folder
 from regard.utils.errors import UsageError
 
 HOLDER = """
 import sys
 from pathlib import Path
-from regard.checkpoint.lock import sole_writer
-with sole_writer(Path(sys.argv[1])):
+from regard.checkpoint.output import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -36,12 +35,12 @@ def other(tmp_path: Path) -> subprocess.Popen[str]:
 def test_a_second_writer_is_refused_until_the_first_is_killed(other: subprocess.Popen[str], tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError),
-        sole_writer(tmp_path),
+        lock_folder(tmp_path),
     ):
         pytest.fail("two writers")
     other.kill()
     other.communicate()
-    with sole_writer(tmp_path):
+    with lock_folder(tmp_path):
         assert (tmp_path / LOCK).exists()
 
 
@@ -68,5 +67,5 @@ def test_a_lock_that_was_left_behind_locks_nothing_and_does_not_fill_the_folder(
 
 
 def test_a_folder_that_cannot_hold_a_lock_is_left_to_the_writer(tmp_path: Path) -> None:
-    with sole_writer(tmp_path / "missing"):
+    with lock_folder(tmp_path / "missing"):
         assert not (tmp_path / "missing").exists()

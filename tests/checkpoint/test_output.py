@@ -11,9 +11,9 @@ import torch
 from regard.checkpoint import output
 from regard.checkpoint.atomic_folders import COMMIT, staged_folder
 from regard.checkpoint.folder import read_model, write_model
-from regard.checkpoint.lock import LOCK
-from regard.checkpoint.output import MARKER, check_output, clear_output, looks_like_ours, output_folder
+from regard.checkpoint.output import LOCK, MARKER, check_output, clear_output, is_written_by_regard, output_folder
 from regard.checkpoint.training_state import last_good_checkpoint, write_checkpoint
+from regard.utils import atomic_files
 from regard.utils.atomic_files import content_of
 from regard.utils.errors import FolderError, UsageError
 
@@ -153,7 +153,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(tmp_path, flag):
     (home / "config.json").write_text("{}", encoding="utf-8")
     (home / "diary.txt").write_text("mine", encoding="utf-8")
     before = sorted(home.rglob("*"))
-    assert not looks_like_ours(home)
+    assert not is_written_by_regard(home)
     for given in (flag, None):
         with pytest.raises(UsageError) as error:
             prepare_output(home, resume=given == "resume", force=given == "force")
@@ -191,7 +191,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_removed(r
     def refuse(path, content):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(output, "write_synced", refuse)
+    monkeypatch.setattr(atomic_files, "write_synced", refuse)
     with pytest.raises(FolderError):
         prepare_output(run, resume=False, force=True)
     assert names(run) == before
@@ -217,13 +217,13 @@ def test_a_card_that_was_edited_outlives_force(run):
 
 def test_a_run_that_ended_meanwhile_is_noticed(tmp_path, monkeypatch):
     """Between the first look at the folder and the lock another training writes its model there."""
-    hold = output.sole_writer
+    hold = output.lock_folder
 
     def late(path):
         write_model(path, config={"x": 1}, tensors={"a": torch.ones(2)}, texts={})
         return hold(path)
 
-    monkeypatch.setattr(output, "sole_writer", late)
+    monkeypatch.setattr(output, "lock_folder", late)
     with (
         pytest.raises(UsageError),
         output_folder(tmp_path / "r", resume=False, force=False),

@@ -107,7 +107,7 @@ def test_views_are_written_as_they_look(tmp_path):
         assert torch.equal(back[name], tensor.detach().resolve_conj()), name
 
 
-def test_a_large_tensor_is_written_in_tokens(tmp_path):
+def test_a_large_tensor_is_written_in_chunks(tmp_path):
     tensor = random_bits(torch.uint8, 9_000_011)
     assert len(list(tensors_content({"x": tensor}).chunks())) > 2
     assert same_bits(round_trip(tmp_path, {"x": tensor})["x"], tensor)

@@ -76,15 +76,16 @@ def test_any_json_state_comes_back(tmp_path, state, step):
 @pytest.mark.parametrize(
     ("state", "where"),
     [
-        ({"a": {"b": (1, 2)}}, r"state\['a'\]\['b'\] is a tuple"),
-        ({"a": [0, {3: "x"}]}, r"state\['a'\]\[1\] has the key 3"),
-        ({"rng": b"bytes"}, r"state\['rng'\] is a bytes"),
-        ({"x": torch.zeros(1)}, "is a Tensor"),
+        ({"a": {"b": (1, 2)}}, "state['a']['b']"),
+        ({"a": [0, {3: "x"}]}, "state['a'][1]"),
+        ({"rng": b"bytes"}, "state['rng']"),
+        ({"x": torch.zeros(1)}, "state['x']"),
     ],
 )
 def test_state_that_json_would_change_is_a_mistake_of_the_caller(tmp_path, state, where):
-    with pytest.raises(TypeError, match=where):
+    with pytest.raises(TypeError) as error:
         write_checkpoint(tmp_path, 1, tensors={}, state=state)
+    assert where in str(error.value)
     assert present(tmp_path) == []
 
 

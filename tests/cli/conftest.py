@@ -1,7 +1,7 @@
-"""Fixtures of the command line's tests: small trained translators, and a function that runs a command.
+"""Fixtures for tests of the command line: small trained translators, and a function that runs a command.
 
-The language is a toy: a number in words, translated into its digits from last to first. A model of one layer learns
-most of it in two seconds, so outputs are worth comparing. Models are trained once, through the command line itself.
+The toy task: translate a number in words into its digits, last digit first. A model with one layer learns most of it in
+two seconds, so that its outputs are worth comparing. Models are trained once, through the command line.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from regard.cli.main import main
+from regard.cli import main as cli
+from regard.utils.errors import RegardError
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SHAPE = {"size": "tiny", "d-model": 32, "num-heads": 2, "head-dim": 16, "d-ff": 64, "num-encoder-layers": 1}
@@ -25,30 +26,48 @@ DEFAULT = {"steps": 150, "learning-rate": 0.01, "muon-learning-rate": 0.05, "war
 PAPER = {"recipe": "paper", "steps": 200, "learning-rate": 0.01, "warmup-steps": 50}
 
 
-class Said(NamedTuple):
-    """What a command returned and printed."""
+class Printed(NamedTuple):
+    """Exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
 
+class Result(Printed):
+    """Exit code and output of a command, and the error that it printed."""
+
+    error: Any = None
+
+
 class Trained(NamedTuple):
     folder: Path
-    said: Said
+    result: Result
 
 
-Run = Callable[..., Said]
+Run = Callable[..., Result]
 
 
-def run(*arguments: object, stdin: bytes = b"") -> Said:
-    """Run a command in this process. A bug shows as an exception, and fails the test with its traceback."""
+def run(*arguments: object, stdin: bytes = b"") -> Result:
+    """Run a command in this process. An unexpected exception fails the test with its traceback."""
     out, err = io.StringIO(), io.StringIO()
-    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    errors: list[RegardError] = []
+    run_command = cli._run
+
+    def recording(words: list[str]) -> None:
+        try:
+            run_command(words)
+        except RegardError as error:
+            errors.append(error)
+            raise
+
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "stdin", given)
-        code = main([str(argument) for argument in arguments])
-    return Said(code, out.getvalue(), err.getvalue())
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        patch.setattr(cli, "_run", recording)
+        code = cli.main([str(argument) for argument in arguments])
+    result = Result(code, out.getvalue(), err.getvalue())
+    result.error = errors[0] if errors else None
+    return result
 
 
 def flags(*settings: dict[str, object]) -> list[str]:
@@ -82,9 +101,9 @@ def small() -> list[str]:
 @pytest.fixture(scope="session")
 def trained(pairs_file: Path, small: list[str], tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("models") / "default"
-    said = run("train", "translate", pairs_file, "--out", folder, *small, *flags(DEFAULT))
-    assert said.code == 0, said.err
-    return Trained(folder, said)
+    result = run("train", "translate", pairs_file, "--out", folder, *small, *flags(DEFAULT))
+    assert result.code == 0, result.err
+    return Trained(folder, result)
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +114,6 @@ def model(trained: Trained) -> Path:
 @pytest.fixture(scope="session")
 def paper_model(pairs_file: Path, small: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "paper"
-    said = run("train", "translate", pairs_file, "--out", folder, *small, *flags(PAPER))
-    assert said.code == 0, said.err
+    result = run("train", "translate", pairs_file, "--out", folder, *small, *flags(PAPER))
+    assert result.code == 0, result.err
     return folder

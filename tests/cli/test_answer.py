@@ -68,30 +68,30 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("answers")
     squad(place / "train.json", make(60, impossible=False))
     squad(place / "v2.json", make(60, impossible=True))
-    said = regard("train", "answer", place / "train.json", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 15)
-    assert said.code == 0, said.err
-    assert "F1 of the first sentence" in said.out
+    done = regard("train", "answer", place / "train.json", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 15)
+    assert done.code == 0, done.err
+    assert "F1 of the first sentence" in done.out
     return place
 
 
 def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("answer", place / "model", "Who sees?", PASSAGE)
-    assert said.code == 0, said.err
-    answer = said.out.strip()
+    done = regard("answer", place / "model", "Who sees?", PASSAGE)
+    assert done.code == 0, done.err
+    answer = done.out.strip()
     assert answer and answer in PASSAGE
-    assert regard("answer", place / "model", "Who sees?", stdin=PASSAGE.encode()).out == said.out
-    assert regard("answer", place / "model", stdin=f"Who sees?\t{PASSAGE}\n".encode()).out == said.out
+    assert regard("answer", place / "model", "Who sees?", stdin=PASSAGE.encode()).out == done.out
+    assert regard("answer", place / "model", stdin=f"Who sees?\t{PASSAGE}\n".encode()).out == done.out
     (tmp_path / "passage.txt").write_text(PASSAGE, encoding="utf-8")
-    assert regard("answer", place / "model", "Who sees?", tmp_path / "passage.txt").out == said.out
+    assert regard("answer", place / "model", "Who sees?", tmp_path / "passage.txt").out == done.out
     (tmp_path / "rows.csv").write_text(f"question,passage\nWho sees?,{PASSAGE}\n", encoding="utf-8")
-    assert regard("answer", place / "model", tmp_path / "rows.csv").out == said.out
+    assert regard("answer", place / "model", tmp_path / "rows.csv").out == done.out
     record = json.loads(regard("answer", place / "model", "Who sees?", PASSAGE, "--json", "--n-best", 3).out)
     assert record["text"] == PASSAGE[record["start"] : record["end"]] == answer
     assert len(record["best"]) == 3
     assert record["best"][0]["score"] == record["score"] >= record["best"][1]["score"]
     for suffix in (".jsonl", ".csv", ".json", ".txt"):
-        said = regard("answer", place / "model", place / "v2.json", "--out", tmp_path / f"a{suffix}")
-        assert said.code == 0, said.err
+        done = regard("answer", place / "model", place / "v2.json", "--out", tmp_path / f"a{suffix}")
+        assert done.code == 0, done.err
     predictions = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert list(predictions) == [str(number) for number in range(60)]
     lines = (tmp_path / "a.txt").read_text(encoding="utf-8").splitlines()
@@ -102,17 +102,17 @@ def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> No
 
 def test_bad_rows_of_stdin_can_be_skipped(regard: Run, place: Path) -> None:
     stream = f"Who sees?\t{PASSAGE}\nWho?\n".encode()
-    said = regard("answer", place / "model", stdin=stream)
-    assert (said.code, "<stdin>:2" in said.err) == (1, True), said.err
-    said = regard("answer", place / "model", "--skip-bad-rows", stdin=stream)
-    assert (said.code, said.out.count("\n"), "<stdin>:2" in said.err) == (0, 1, True), said.err
+    done = regard("answer", place / "model", stdin=stream)
+    assert (done.code, "<stdin>:2" in done.err) == (1, True), done.err
+    done = regard("answer", place / "model", "--skip-bad-rows", stdin=stream)
+    assert (done.code, done.out.count("\n"), "<stdin>:2" in done.err) == (0, 1, True), done.err
 
 
 def test_the_help_names_the_options_of_this_task(regard: Run) -> None:
-    said = regard("train", "answer", "--help").out
-    assert "384" in said, "its own default of --max-seq-len"
-    assert "--no-answer-threshold" in said
-    assert "--class-weights" not in said
+    done = regard("train", "answer", "--help").out
+    assert "384" in done, "its own default of --max-seq-len"
+    assert "--no-answer-threshold" in done
+    assert "--class-weights" not in done
 
 
 def test_no_answer_on_demand(regard: Run, place: Path) -> None:
@@ -122,25 +122,25 @@ def test_no_answer_on_demand(regard: Run, place: Path) -> None:
 
 
 def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("evaluate", place / "model", place / "train.json")
-    assert said.code == 0, said.err
-    assert said.out.startswith("exact match ")
+    done = regard("evaluate", place / "model", place / "train.json")
+    assert done.code == 0, done.err
+    assert done.out.startswith("exact match ")
     scores = {
         one["name"]: one["value"]
         for one in json.loads(regard("evaluate", place / "model", place / "train.json", "--json").out)
     }
     assert scores["F1"] > scores["F1 of the first sentence"]
-    said = regard("evaluate", place / "model", place / "v2.json")
+    done = regard("evaluate", place / "model", place / "v2.json")
     for name in ("F1, questions with an answer", "F1, questions without one", "best F1", "F1 of never answering 20.00"):
-        assert name in said.out
+        assert name in done.out
     (tmp_path / "test.tsv").write_text("Who?\tA cat.\n", encoding="utf-8")
     assert regard("evaluate", place / "model", tmp_path / "test.tsv").code == 1, "not JSON"
 
 
 def test_looking_at_both_texts(regard: Run, place: Path, tmp_path: Path) -> None:
     page = tmp_path / "look.html"
-    said = regard("look", place / "model", "Who sees?", PASSAGE, "--view", "attention", "--out", page)
-    assert said.code == 0, said.err
+    done = regard("look", place / "model", "Who sees?", PASSAGE, "--view", "attention", "--out", page)
+    assert done.code == 0, done.err
     assert "encoder.1.self" in page.read_text(encoding="utf-8")
     asked = ["look", place / "model", "Who sees?", PASSAGE, "--json"]
     numbers = json.loads(regard(*asked, "--view", "attention").out)
@@ -154,9 +154,8 @@ def test_looking_at_both_texts(regard: Run, place: Path, tmp_path: Path) -> None
 
 def test_no_answers_are_learned_from_an_encoder(regard: Run, place: Path, tmp_path: Path) -> None:
     flags = ["--from", place / "model", "--epochs", 2, "--stride", 2, "--validation", place / "v2.json"]
-    said = regard("train", "answer", place / "v2.json", "--out", tmp_path / "m", *flags, "--max-seq-len", 10)
-    assert said.code == 0, said.err
-    assert "threshold:" in said.out
+    done = regard("train", "answer", place / "v2.json", "--out", tmp_path / "m", *flags, "--max-seq-len", 10)
+    assert done.code == 0, done.err
     found = library.load(tmp_path / "m")
     assert repr(found).startswith("QuestionAnswerer(")
     assert found.config.no_answer_threshold is not None
@@ -191,31 +190,31 @@ def test_mistakes(regard: Run, place: Path, tmp_path: Path) -> None:
         (["tag", model, "Who?"], 2),
     ]
     for arguments, code in mistakes:
-        said = regard(*arguments)
-        assert (said.code, said.out) == (code, ""), (arguments, said)
+        done = regard(*arguments)
+        assert (done.code, done.out) == (code, ""), (arguments, done)
     assert not (tmp_path / "m").exists()
 
 
 def test_a_passage_of_a_hundred_thousand_words(regard: Run, place: Path, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("Anna sees Tom. " * 33_334, encoding="utf-8")
-    said = regard("answer", place / "model", "Who sees?", tmp_path / "long.txt", "--stride", 2)
-    assert said.code == 0, said.err
-    assert said.out.strip()
+    done = regard("answer", place / "model", "Who sees?", tmp_path / "long.txt", "--stride", 2)
+    assert done.code == 0, done.err
+    assert done.out.strip()
 
 
 def test_without_a_file_the_built_in_dataset_is_used(
     regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "questions", functools.partial(reader.questions, count=20))  # of thousands
-    said = regard("train", "answer", "--out", tmp_path / "m", *SHAPE, "--max-seq-len", 48, "--steps", 2)
-    assert said.code == 0, said.err
-    assert "built-in passages" in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    done = regard("train", "answer", "--out", tmp_path / "m", *SHAPE, "--max-seq-len", 48, "--steps", 2)
+    assert done.code == 0, done.err
+    assert "built-in" in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
 
 
 def test_m160_a_page_shows_the_answer_in_its_passage(regard: Run, place: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = regard("answer", place / "model", "Who sees?", PASSAGE, "--out", page, "--no-answer-threshold", 1000)
-    assert said.code == 0, said.err
+    done = regard("answer", place / "model", "Who sees?", PASSAGE, "--out", page, "--no-answer-threshold", 1000)
+    assert done.code == 0, done.err
     data = json.loads(
         re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text("utf-8"))[0]
     )
@@ -233,5 +232,5 @@ def test_m160_a_page_shows_the_answer_in_its_passage(regard: Run, place: Path, t
     for one in best:
         shares[one.start] += one.score
     assert begins[0] == max(shares, key=lambda start: shares[start])
-    said = regard("answer", place / "model", place / "train.json", "--out", tmp_path / "all.html")
-    assert said.code == 2, "one question at a time"
+    done = regard("answer", place / "model", place / "train.json", "--out", tmp_path / "all.html")
+    assert done.code == 2, "one question at a time"

@@ -30,27 +30,27 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
             endings = ",".join(f'"{deed} the {thing}, again."' for deed in deeds)
             rows += [f"v,{who} opens the {thing}.,{who},{endings},{turn}" for who in ("She", "He", "Ann", "Tom")]
     (place / "swag.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
-    said = regard("train", "choose", place / "swag.csv", "--out", place / "model", *QUICK)
-    assert said.code == 0, said.err
-    assert "accuracy of the majority" in said.out
-    assert float(re.findall(r"accuracy ([\d.]+) \(n:", said.out)[0]) > 60, said.out
+    done = regard("train", "choose", place / "swag.csv", "--out", place / "model", *QUICK)
+    assert done.code == 0, done.err
+    assert "accuracy of the majority" in done.out
+    assert float(re.findall(r"accuracy ([\d.]+) \(n:", done.out)[0]) > 60, done.out
     return place
 
 
 def test_m154_a_text_and_its_endings(regard: Run, place: Path, tmp_path: Path) -> None:
     endings = ("She eats the book, again.", "She closes the book, again.")
-    said = regard("choose", place / "model", "She opens the book.", *endings)
-    assert (said.code, said.out.strip()) == (0, endings[1])
+    done = regard("choose", place / "model", "She opens the book.", *endings)
+    assert (done.code, done.out.strip()) == (0, endings[1])
     record = json.loads(regard("choose", place / "model", "She opens the book.", *endings, "--json").out)
     assert list(record) == ["context", "endings", "choice_index", "text", "scores"]
     assert sum(record["scores"]) == pytest.approx(1, abs=1e-5)
-    assert record["endings"][record["choice_index"]] == record["text"] == said.out.strip()
+    assert record["endings"][record["choice_index"]] == record["text"] == done.out.strip()
     piped = regard("choose", place / "model", stdin="\t".join(["She opens the book.", *endings]).encode() + b"\n")
-    assert piped.out == said.out
+    assert piped.out == done.out
     uneven = "\t".join(["She opens it.", *endings]) + "\n" + "\t".join(["He opens it.", *endings, "He sings."]) + "\n"
     (tmp_path / "uneven.txt").write_text(uneven, encoding="utf-8")
-    said = regard("choose", place / "model", tmp_path / "uneven.txt", "--out", tmp_path / "out.csv")
-    assert said.code == 0, said.err
+    done = regard("choose", place / "model", tmp_path / "uneven.txt", "--out", tmp_path / "out.csv")
+    assert done.code == 0, done.err
     with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [len(json.loads(row["scores"])) for row in rows] == [2, 3]
@@ -60,27 +60,27 @@ def test_m154_a_text_and_its_endings(regard: Run, place: Path, tmp_path: Path) -
 
 
 def test_m154_a_table_and_its_scores(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("choose", place / "model", place / "swag.csv", "--out", tmp_path / "chosen.csv")
-    assert said.code == 0, said.err
+    done = regard("choose", place / "model", place / "swag.csv", "--out", tmp_path / "chosen.csv")
+    assert done.code == 0, done.err
     with (tmp_path / "chosen.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     with (place / "swag.csv").open(encoding="utf-8", newline="") as file:
         gold = [row["label"] for row in csv.DictReader(file)]
     right = sum(row["choice_index"] == label for row, label in zip(found, gold, strict=True))
-    said = regard("evaluate", place / "model", place / "swag.csv")
-    assert said.code == 0, said.err
-    assert f"accuracy {100 * right / 60:.2f} (n:60)" in said.out
-    assert "accuracy of the majority 33.33" in said.out
+    done = regard("evaluate", place / "model", place / "swag.csv")
+    assert done.code == 0, done.err
+    assert f"accuracy {100 * right / 60:.2f} (n:60)" in done.out
+    assert "accuracy of the majority 33.33" in done.out
 
 
 def test_other_verbs(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("look", place / "model", "She opens it.", "She closes it.", "--out", tmp_path / "look.html")
-    assert said.code == 0, said.err
+    done = regard("look", place / "model", "She opens it.", "She closes it.", "--out", tmp_path / "look.html")
+    assert done.code == 0, done.err
     assert regard("embed", place / "model", "She opens it.").code == 0
-    said = regard("export", place / "model", "--out", tmp_path / "theirs")
-    assert (said.code, "BertForMultipleChoice" in said.out + said.err) == (0, True)
-    said = regard("choose", tmp_path / "theirs", "She opens it.", "She closes it.", "He sings.")
-    assert said.code == 0, said.err
+    done = regard("export", place / "model", "--out", tmp_path / "theirs")
+    assert (done.code, "BertForMultipleChoice" in done.out + done.err) == (0, True)
+    done = regard("choose", tmp_path / "theirs", "She opens it.", "She closes it.", "He sings.")
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize(
@@ -99,21 +99,21 @@ def test_other_verbs(regard: Run, place: Path, tmp_path: Path) -> None:
 )
 def test_wrong_use(words: list[str], regard: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    said = regard(*words)
-    assert (said.code in (1, 2), said.out) == (True, ""), said.err
+    done = regard(*words)
+    assert (done.code in (1, 2), done.out) == (True, ""), done.err
     assert not (place / "other").exists()
 
 
 def test_validation_with_other_endings(regard: Run, place: Path, tmp_path: Path) -> None:
     two = tmp_path / "two.csv"
     two.write_text("context,ending0,ending1,label\na,b,c,0\n", encoding="utf-8")
-    said = regard("train", "choose", place / "swag.csv", "--validation", two, "--out", tmp_path / "m", *QUICK)
-    assert (said.code, "two.csv:2" in said.err) == (1, True), said.err
-    said = regard("choose", place / "model", stdin=b"a\tb\n")
-    assert (said.code, "<stdin>:1" in said.err) == (1, True), said.err
+    done = regard("train", "choose", place / "swag.csv", "--validation", two, "--out", tmp_path / "m", *QUICK)
+    assert (done.code, "two.csv:2" in done.err) == (1, True), done.err
+    done = regard("choose", place / "model", stdin=b"a\tb\n")
+    assert (done.code, "<stdin>:1" in done.err) == (1, True), done.err
     (tmp_path / "bad.csv").write_text("context,ending0,ending1\na,,c\n", encoding="utf-8")
-    said = regard("choose", place / "model", tmp_path / "bad.csv")
-    assert (said.code, "bad.csv:2" in said.err) == (1, True), said.err
+    done = regard("choose", place / "model", tmp_path / "bad.csv")
+    assert (done.code, "bad.csv:2" in done.err) == (1, True), done.err
 
 
 def test_a_folder_that_was_damaged(regard: Run, place: Path, tmp_path: Path) -> None:
@@ -122,5 +122,5 @@ def test_a_folder_that_was_damaged(regard: Run, place: Path, tmp_path: Path) -> 
     (tmp_path / "model" / "regard-manifest.json").unlink()
     settings = json.loads(config.read_text(encoding="utf-8"))
     config.write_text(json.dumps({**settings, "majority_label": ["first"]}), encoding="utf-8")
-    said = regard("choose", tmp_path / "model", "a", "b", "c")
-    assert (said.code, "majority_label" in said.err) == (1, True), said.err
+    done = regard("choose", tmp_path / "model", "a", "b", "c")
+    assert (done.code, "majority_label" in done.err) == (1, True), done.err

@@ -30,31 +30,31 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = [f"the {w} is fine\tthe {w} is {v}\t{x}" for w in WORDS for v, x in (("fine", "5"), ("awful", "1.5"))]
     (place / "pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + "\n".join(pairs) + "\n", encoding="utf-8")
     flags = [*SHAPE, *QUICK, "--json"]
-    said = regard("train", "classify", place / "train.tsv", "--out", place / "model", *flags, "--epochs", 25)
-    assert said.code == 0, said.err
-    result = json.loads(said.out)
+    done = regard("train", "classify", place / "train.tsv", "--out", place / "model", *flags, "--epochs", 25)
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
     assert result["step"] == 75, "25 epochs of 3 batches"
     assert result["scored_on"] == "validation, 5 examples"
     scores = {score["name"]: score["value"] for score in result["scores"]}
     assert scores["accuracy"] == 100 > scores["accuracy of the majority"]
     flags += ["--regression", "--epochs", 2]
-    said = regard("train", "pair", place / "pairs.tsv", "--out", place / "judge", *flags)
-    assert said.code == 0, said.err
-    assert [score["name"] for score in json.loads(said.out)["scores"]][:2] == ["Pearson", "Spearman"]
+    done = regard("train", "pair", place / "pairs.tsv", "--out", place / "judge", *flags)
+    assert done.code == 0, done.err
+    assert [score["name"] for score in json.loads(done.out)["scores"]][:2] == ["Pearson", "Spearman"]
     return place
 
 
 # --- Inputs and outputs -------------------------------------------------------------------------------------
 
 
-def records(said: Any) -> list[dict[str, Any]]:
-    assert said.code == 0, said.err
-    return [json.loads(line) for line in said.out.splitlines()]
+def records(done: Any) -> list[dict[str, Any]]:
+    assert done.code == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
 
 
 def test_texts_a_file_and_stdin(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("classify", place / "model", "the red car is fine", "the old cat is awful")
-    assert (said.code, said.out) == (0, "good\nbad\n")
+    done = regard("classify", place / "model", "the red car is fine", "the old cat is awful")
+    assert (done.code, done.out) == (0, "good\nbad\n")
     (tmp_path / "texts.txt").write_text("the red car is fine\n", encoding="utf-8")
     assert regard("classify", place / "model", tmp_path / "texts.txt").out == "good\n"
     assert regard("classify", place / "model", stdin=b"the red car is awful\n").out == "bad\n"
@@ -73,8 +73,8 @@ def test_columns_of_tables(regard: Run, place: Path, tmp_path: Path) -> None:
     table.write_text('label,text\ngood,"a fine, fine film"\nbad,poor\n', encoding="utf-8")
     found = records(regard("classify", place / "model", table, "--json"))
     assert [record["text"] for record in found] == ["a fine, fine film", "poor"]
-    said = regard("classify", place / "model", "a text", "--text-column", "what")
-    assert (said.code, said.out) == (2, ""), "the option needs a table"
+    done = regard("classify", place / "model", "a text", "--text-column", "what")
+    assert (done.code, done.out) == (2, ""), "the option needs a table"
 
 
 def test_formats_of_results(regard: Run, place: Path, tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_formats_of_results(regard: Run, place: Path, tmp_path: Path) -> None:
     assert set(record["scores"]) == {"bad", "good"}
     assert record["score"] == record["scores"]["good"]
     out = tmp_path / "found.csv"
-    said = regard("classify", place / "model", text, "--out", out)
-    assert (said.code, said.out) == (0, f"{out}\n")
+    done = regard("classify", place / "model", text, "--out", out)
+    assert (done.code, done.out) == (0, f"{out}\n")
     [row] = csv.DictReader(out.read_text(encoding="utf-8").splitlines())
     assert row["label"] == "good"
     assert float(row["scores.good"]) == record["score"]
@@ -102,16 +102,16 @@ def test_formats_of_results(regard: Run, place: Path, tmp_path: Path) -> None:
 
 
 def test_pairs(regard: Run, place: Path) -> None:
-    said = regard("pair", place / "judge", "the red car is fine", "the red car is fine")
-    assert said.code == 0, said.err
-    assert float(said.out) > 0
+    done = regard("pair", place / "judge", "the red car is fine", "the red car is fine")
+    assert done.code == 0, done.err
+    assert float(done.out) > 0
     assert regard("pair", place / "judge", stdin=b"a\tb\nc\td\n").out.count("\n") == 2
-    said = regard("pair", place / "judge", stdin=b"a b\n")
-    assert (said.code, "<stdin>" in said.err) == (1, True)
+    done = regard("pair", place / "judge", stdin=b"a b\n")
+    assert (done.code, "<stdin>" in done.err) == (1, True)
     for words in (["a"], ["a", "b", "c"]):
         assert regard("pair", place / "judge", *words).code == 2
-    said = regard("classify", place / "judge", "a")
-    assert (said.code, "regard pair" in said.err) == (2, True)
+    done = regard("classify", place / "judge", "a")
+    assert (done.code, done.error.argument, done.error.value) == (2, "task", "classify")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_files_of_pairs(name: str, content: str, regard: Run, place: Path, tmp_p
 
 
 def test_columns_of_pairs_by_name(regard: Run, place: Path, tmp_path: Path) -> None:
-    table = tmp_path / "said.csv"
+    table = tmp_path / "done.csv"
     table.write_text("who,claim,reply\nI,the red car,the dog\n", encoding="utf-8")
     columns = ["--first-column", "claim", "--second-column", "Reply"]
     (found,) = records(regard("pair", place / "judge", table, *columns, "--json"))
@@ -142,28 +142,28 @@ def test_columns_of_pairs_by_name(regard: Run, place: Path, tmp_path: Path) -> N
         ["--first-column", "claim", "--second-column", "claim"],
     ):
         assert regard("pair", place / "judge", table, *flags).code == 2, flags
-    said = regard("pair", place / "judge", table)
-    assert (said.code, "--first-column" in said.err) == (1, True)
+    done = regard("pair", place / "judge", table)
+    assert (done.code, "--first-column" in done.err) == (1, True)
     assert regard("pair", place / "judge", "a", "b", *columns).code == 2, "the options need a table"
 
 
 def test_files_without_pairs(regard: Run, place: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\nalone\n", encoding="utf-8")
-    said = regard("pair", place / "judge", tmp_path / "a.tsv")
-    assert (said.code, f"{tmp_path / 'a.tsv'}:2:" in said.err) == (1, True)
+    done = regard("pair", place / "judge", tmp_path / "a.tsv")
+    assert (done.code, f"{tmp_path / 'a.tsv'}:2:" in done.err) == (1, True)
     assert regard("pair", place / "judge", tmp_path / "no.tsv").code == 2
     (tmp_path / "b.txt").write_text("a\nb\n", encoding="utf-8")
     for verb, model in (("pair", "judge"), ("classify", "model"), ("embed", "model")):
-        said = regard(verb, place / model, tmp_path / "b.txt", tmp_path / "b.txt")
-        assert (said.code, said.out) == (2, ""), verb
+        done = regard(verb, place / model, tmp_path / "b.txt", tmp_path / "b.txt")
+        assert (done.code, done.out) == (2, ""), verb
 
 
 def test_inputs_without_words_are_named(regard: Run, place: Path) -> None:
-    said = regard("classify", place / "model", stdin=b"the red car is fine\n\n \n")
-    assert (said.code, said.out.count("\n")) == (0, 3)
-    assert "text 2, 3." in said.err
-    said = regard("pair", place / "judge", "the red car is fine", "")
-    assert (said.code, "pair 1." in said.err) == (0, True)
+    done = regard("classify", place / "model", stdin=b"the red car is fine\n\n \n")
+    assert (done.code, done.out.count("\n")) == (0, 3)
+    assert "2, 3" in done.err
+    done = regard("pair", place / "judge", "the red car is fine", "")
+    assert (done.code, "1" in done.err) == (0, True)
 
 
 # --- Evaluation ---------------------------------------------------------------------------------------------
@@ -179,21 +179,21 @@ def test_inputs_without_words_are_named(regard: Run, place: Path) -> None:
     ],
 )
 def test_options_of_other_tasks_are_refused(regard: Run, place: Path, model: str, flags: list[str]) -> None:
-    said = regard("evaluate", place / model, place / "train.tsv", *flags)
-    assert (said.code, said.out, flags[0] in said.err) == (2, "", True)
+    done = regard("evaluate", place / model, place / "train.tsv", *flags)
+    assert (done.code, done.out, flags[0] in done.err) == (2, "", True)
 
 
 def test_evaluate(regard: Run, place: Path, tmp_path: Path) -> None:
     def scores(*arguments: Any) -> dict[str, float]:
-        said = regard("evaluate", *arguments, "--json")
-        assert said.code == 0, said.err
-        return {score["name"]: score["value"] for score in json.loads(said.out)}
+        done = regard("evaluate", *arguments, "--json")
+        assert done.code == 0, done.err
+        return {score["name"]: score["value"] for score in json.loads(done.out)}
 
     found = scores(place / "model", place / "train.tsv")
     assert found["accuracy"] == found["macro F1"] == found["F1 of good"] == 100
     assert found["accuracy of the majority"] == 50
-    said = regard("evaluate", place / "model", place / "train.tsv")
-    assert said.out.splitlines()[0].startswith("accuracy 100.00 (n:50)")
+    done = regard("evaluate", place / "model", place / "train.tsv")
+    assert done.out.splitlines()[0].startswith("accuracy 100.00 (n:50)")
     test = "text\tlabel\nthe red car is fine\tgood\nthe old cat is awful\tgood\nthe dog is fine\tgood\n"
     (tmp_path / "test.tsv").write_text(test, encoding="utf-8")
     found = scores(place / "model", tmp_path / "test.tsv")
@@ -205,24 +205,24 @@ def test_evaluate(regard: Run, place: Path, tmp_path: Path) -> None:
 
 def test_labels_that_the_model_does_not_know(regard: Run, place: Path, tmp_path: Path) -> None:
     (tmp_path / "test.tsv").write_text("text\tlabel\na\tgood\nb\tso-so\n", encoding="utf-8")
-    said = regard("evaluate", place / "model", tmp_path / "test.tsv")
-    assert (said.code, "test.tsv:3:" in said.err) == (1, True)
-    said = regard("evaluate", place / "model", tmp_path / "test.tsv", "--skip-bad-rows", "--json")
-    assert (said.code, "test.tsv:3:" in said.err) == (0, True)
-    assert json.loads(said.out)[0]["signature"] == "n:1"
+    done = regard("evaluate", place / "model", tmp_path / "test.tsv")
+    assert (done.code, "test.tsv:3:" in done.err) == (1, True)
+    done = regard("evaluate", place / "model", tmp_path / "test.tsv", "--skip-bad-rows", "--json")
+    assert (done.code, "test.tsv:3:" in done.err) == (0, True)
+    assert json.loads(done.out)[0]["signature"] == "n:1"
 
 
 def test_m152_confusion_matrix(regard: Run, place: Path, tmp_path: Path) -> None:
     test = "text\tlabel\nthe red car is fine\tgood\nthe old cat is awful\tgood\nthe dog is awful\tbad\n"
     (tmp_path / "test.tsv").write_text(test, encoding="utf-8")
-    said = regard("evaluate", place / "model", tmp_path / "test.tsv", "--confusion")
-    assert said.code == 0, said.err
-    assert said.out.splitlines()[-3:] == ["       bad  good", " bad     1     0", "good     1     1"]
+    done = regard("evaluate", place / "model", tmp_path / "test.tsv", "--confusion")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-3:] == ["       bad  good", " bad     1     0", "good     1     1"]
     found = json.loads(regard("evaluate", place / "model", tmp_path / "test.tsv", "--confusion", "--json").out)
     assert found["confusion"] == {"labels": ["bad", "good"], "counts": [[1, 0], [1, 1]]}
     assert found["scores"][0]["name"] == "accuracy"
-    said = regard("evaluate", place / "judge", place / "pairs.tsv", "--confusion")
-    assert (said.code, said.out) == (2, "")
+    done = regard("evaluate", place / "judge", place / "pairs.tsv", "--confusion")
+    assert (done.code, done.out) == (2, "")
 
 
 # --- Training -----------------------------------------------------------------------------------------------
@@ -249,8 +249,8 @@ def largest_changes(before: Path, after: Path) -> dict[str, float]:
 )
 def test_fine_tuning(options: list[Any], regard: Run, place: Path, tmp_path: Path) -> None:
     flags = ["--from", place / "model", "--out", tmp_path / "m", "--epochs", 1, *options]
-    said = regard("train", "classify", place / "train.tsv", *flags)
-    assert said.code == 0, said.err
+    done = regard("train", "classify", place / "train.tsv", *flags)
+    assert done.code == 0, done.err
     assert regard("classify", tmp_path / "m", "the red car is fine").code == 0
     found = largest_changes(place / "model", tmp_path / "m")
     if "--lora" in options:
@@ -273,16 +273,16 @@ def test_balanced_class_weights(regard: Run, place: Path, tmp_path: Path) -> Non
     frozen = ["--from", place / "model", "--validation", table, "--freeze", "encoder", "--dropout", 0]
     for way, share in (("none", 1 / 9), ("balanced", 1 / 2)):
         flags = ["--out", tmp_path / way, "--steps", 60, "--learning-rate", 0.05, "--batch-size", 36]
-        said = regard("train", "classify", table, *frozen, *flags, "--class-weights", way)
-        assert said.code == 0, said.err
+        done = regard("train", "classify", table, *frozen, *flags, "--class-weights", way)
+        assert done.code == 0, done.err
         model: Any = library.load(tmp_path / way)
         assert model("the red car").scores["bad"] == pytest.approx(share, abs=0.1)
 
 
 def test_resumed_equals_uninterrupted(regard: Run, place: Path, tmp_path: Path) -> None:
     def train(out: str, *flags: Any) -> None:
-        said = regard("train", "classify", place / "train.tsv", "--out", tmp_path / out, *SHAPE, *QUICK, *flags)
-        assert said.code == 0, said.err
+        done = regard("train", "classify", place / "train.tsv", "--out", tmp_path / out, *SHAPE, *QUICK, *flags)
+        assert done.code == 0, done.err
 
     common = ["--schedule", "constant", "--warmup-steps", 1]
     train("whole", *common, "--steps", 6)
@@ -297,9 +297,9 @@ def test_a_resumed_run_keeps_its_budget(regard: Run, place: Path, tmp_path: Path
     command = ["train", "classify", place / "train.tsv", "--out", tmp_path / "run", *SHAPE, *QUICK, "--json"]
     assert regard(*command, "--steps", 6).code == 0
     for flags, steps in (([], 6), (["--steps", 25], 25)):
-        said = regard(*command, "--resume", *flags)
-        assert said.code == 0, said.err
-        assert json.loads(said.out)["step"] == steps
+        done = regard(*command, "--resume", *flags)
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["step"] == steps
 
 
 @pytest.mark.parametrize("changed", ["train.tsv", "held.tsv"])
@@ -332,26 +332,26 @@ def test_a_resumed_run_must_have_the_same_labels(changed: str, regard: Run, plac
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_wrong_requests(flags: list[Any], code: int, regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("train", "classify", place / "train.tsv", "--out", tmp_path / "m", *flags)
-    assert (said.code, said.out) == (code, "")
-    assert str(flags[-1]) in said.err or flags[0] in said.err
+    done = regard("train", "classify", place / "train.tsv", "--out", tmp_path / "m", *flags)
+    assert (done.code, done.out) == (code, "")
+    assert str(flags[-1]) in done.err or flags[0] in done.err
     assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("flags", [["--label-column", "stars"], ["--label-separator", ";"], ["--skip-bad-rows"]])
 def test_reading_options_need_a_file(regard: Run, tmp_path: Path, flags: list[str]) -> None:
-    said = regard("train", "classify", "--out", tmp_path / "m", *flags)
-    assert (said.code, flags[0] in said.err) == (2, True)
+    done = regard("train", "classify", "--out", tmp_path / "m", *flags)
+    assert (done.code, flags[0] in done.err) == (2, True)
 
 
 def test_one_class_only(regard: Run, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\na\tham\nb\tham\n", encoding="utf-8")
-    said = regard("train", "classify", tmp_path / "a.tsv", "--out", tmp_path / "m")
-    assert (said.code, "a.tsv" in said.err) == (1, True)
+    done = regard("train", "classify", tmp_path / "a.tsv", "--out", tmp_path / "m")
+    assert (done.code, "a.tsv" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize("task", ["classify", "pair"])
 def test_the_built_in_dataset(task: str, regard: Run, tmp_path: Path) -> None:
-    said = regard("train", task, "--out", tmp_path / task, *SHAPE, "--max-seq-len", 32, "--steps", 2)
-    assert said.code == 0, said.err
+    done = regard("train", task, "--out", tmp_path / task, *SHAPE, "--max-seq-len", 32, "--steps", 2)
+    assert done.code == 0, done.err
     assert "built-in" in (tmp_path / task / "README.md").read_text(encoding="utf-8")

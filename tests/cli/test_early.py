@@ -101,9 +101,9 @@ def test_training(pairs: str, tmp_path: Path) -> None:
         ([*answer, "--max-seq-len", "64", "--stride", "64"], 2, "stride"),
     ]
     results = without_torch(*(arguments for arguments, _, _ in mistakes))
-    for (arguments, code, hint), said in zip(mistakes, results, strict=True):
-        assert (said[0], said[1]) == (code, ""), (arguments, said)
-        assert hint in said[2], (arguments, said)
+    for (arguments, code, hint), done in zip(mistakes, results, strict=True):
+        assert (done[0], done[1]) == (code, ""), (arguments, done)
+        assert hint in done[2], (arguments, done)
     assert not Path(out).exists(), "a refused request leaves no folder"
 
 
@@ -137,7 +137,7 @@ def test_requests_that_no_model_can_serve(pairs: str, tmp_path: Path) -> None:
     empty.touch()
     taken.touch()
     mistakes: list[tuple[str, list[str], int, str]] = [
-        ("look", ["  "], 2, "input"),
+        ("look", ["  "], 2, "INPUTS"),
         ("look", ["one", "--out", str(taken)], 2, "--force"),
         ("look", ["one", "--out", str(tmp_path / "look.pdf")], 2, ".html"),
         ("look", ["one", "--view", "stepps"], 2, "'steps'"),
@@ -165,9 +165,9 @@ def test_requests_that_no_model_can_serve(pairs: str, tmp_path: Path) -> None:
         ("evaluate", [], 2, "DATA"),
     ]
     commands = [[verb, str(model), *rest] for verb, rest, _, _ in mistakes]
-    for command, (_, _, code, hint), said in zip(commands, mistakes, without_torch(*commands), strict=True):
-        assert (said[0], said[1]) == (code, ""), (command[:4], said)
-        assert hint in said[2], (command[:4], said)
+    for command, (_, _, code, hint), done in zip(commands, mistakes, without_torch(*commands), strict=True):
+        assert (done[0], done[1]) == (code, ""), (command[:4], done)
+        assert hint in done[2], (command[:4], done)
 
 
 def test_help_and_listings_need_no_torch() -> None:

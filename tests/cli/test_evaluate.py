@@ -29,8 +29,8 @@ def columns(table: Path) -> list[object]:
 
 
 def test_scores_are_those_of_sacrebleu(regard: Run, model: Path, table: Path, rows: list[tuple[str, str]]) -> None:
-    said = regard("evaluate", model, *columns(table), "--num-beams", 1, "--json")
-    scores = {score["name"]: score for score in json.loads(said.out)}
+    done = regard("evaluate", model, *columns(table), "--num-beams", 1, "--json")
+    scores = {score["name"]: score for score in json.loads(done.out)}
     outputs = [t.text for t in library.load(model)([source for source, _ in rows[:NUM_ROWS]], num_beams=1)]
     references = [[target for _, target in rows[:NUM_ROWS]]]
     assert scores["BLEU"]["value"] == pytest.approx(sacrebleu.corpus_bleu(outputs, references).score)
@@ -40,9 +40,9 @@ def test_scores_are_those_of_sacrebleu(regard: Run, model: Path, table: Path, ro
 
 
 def test_text_has_the_signatures_too(regard: Run, model: Path, table: Path) -> None:
-    said = regard("evaluate", model, *columns(table))
-    assert (said.code, said.err) == (0, "")
-    bleu, chrf = said.out.splitlines()
+    done = regard("evaluate", model, *columns(table))
+    assert (done.code, done.err) == (0, "")
+    bleu, chrf = done.out.splitlines()
     assert bleu.startswith("BLEU ") and "nrefs:1|case:mixed" in bleu
     assert chrf.startswith("chrF ") and "nc:6" in chrf
 
@@ -72,9 +72,9 @@ def test_line_aligned_files(regard: Run, model: Path, table: Path, rows: list[tu
 def test_bad_rows_are_named_or_skipped_and_listed(regard: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "test.tsv"
     path.write_text("one\t1\n\ntwo three\t3 2\n", encoding="utf-8")
-    said = regard("evaluate", model, path)
-    assert (said.code, said.out) == (1, "")
-    assert f"{path}:2:" in said.err and "--skip-bad-rows" in said.err
+    done = regard("evaluate", model, path)
+    assert (done.code, done.out) == (1, "")
+    assert f"{path}:2:" in done.err and "--skip-bad-rows" in done.err
     skipping = regard("evaluate", model, path, "--skip-bad-rows")
     assert (skipping.code, f"{path}:2:" in skipping.err) == (0, True)
 
@@ -82,8 +82,8 @@ def test_bad_rows_are_named_or_skipped_and_listed(regard: Run, model: Path, tmp_
 def test_columns_that_are_not_read_are_named(regard: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "test.tsv"
     path.write_text("one two\t2 1\tme\nthree four\t4 3\tme\n", encoding="utf-8")
-    said = regard("evaluate", model, path)
-    assert (said.code, said.err.startswith("columns: ")) == (0, True)
+    done = regard("evaluate", model, path)
+    assert (done.code, done.err.startswith("columns: ")) == (0, True)
     assert regard("evaluate", model, path, "--columns", 1, 2).err == ""
 
 
@@ -99,8 +99,8 @@ def test_wrong_requests(regard: Run, model: Path, table: Path, tmp_path: Path) -
         [model, *columns(table), "--num-beams", "many"],
         [model, *columns(table), "--confusion"],
     ):
-        said = regard("evaluate", *arguments)
-        assert (said.code, said.out) == (2, ""), (arguments, said.err)
+        done = regard("evaluate", *arguments)
+        assert (done.code, done.out) == (2, ""), (arguments, done.err)
 
 
 def test_help_shows_the_options_of_the_task_of_the_model(regard: Run, model: Path) -> None:

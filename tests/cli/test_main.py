@@ -20,7 +20,10 @@ from regard.cli.main import VERBS
 from regard.registry import architectures, tasks
 
 Run = Callable[..., Any]
-OWN_ARGUMENTS = {"import": "Import", "export": "Export", "tasks": "Tasks", "models": "Models"}  # others: Arguments
+OWN_ARGUMENTS = {  # others: Arguments
+    "import": "Import", "export": "Export", "tasks": "Listing", "models": "Listing", "doctor": "Listing",
+    "plan": "Plan", "senses": "Senses", "transfer": "Transfer",
+}  # fmt: skip
 
 
 def words(text: str) -> str:
@@ -42,9 +45,9 @@ def fields_of(verb: str) -> Iterator[dataclasses.Field[Any]]:
 
 def test_help_lists_every_command_and_task(regard: Run) -> None:
     for arguments in ((), ("--help",), ("-h",), ("help",)):
-        said = regard(*arguments)
-        assert (said.code, said.err) == (0, "")
-        listed = [line.split()[0] for line in said.out.splitlines() if line.startswith("  ")]
+        done = regard(*arguments)
+        assert (done.code, done.err) == (0, "")
+        listed = [line.split()[0] for line in done.out.splitlines() if line.startswith("  ")]
         assert listed == [*VERBS, *tasks]
 
 
@@ -54,15 +57,15 @@ def test_version(regard: Run) -> None:
 
 @pytest.mark.parametrize("verb", [*VERBS, *tasks])
 def test_help_shows_every_flag_with_its_description(regard: Run, verb: str) -> None:
-    said = regard(verb, *(["translate"] if verb == "train" else []), "--help")
-    assert (said.code, said.err) == (0, "")
-    shown = words(said.out)
+    done = regard(verb, *(["translate"] if verb == "train" else []), "--help")
+    assert (done.code, done.err) == (0, "")
+    shown = words(done.out)
     for field in fields_of(verb):
         positional = "Positional" in str(field.type)
         name = (field.metadata.get("name") or field.name).rstrip("_")
-        assert (field.name.upper() if positional else flag(name)) in said.out
+        assert (field.name.upper() if positional else flag(name)) in done.out
         assert words(field.metadata["help"]) in shown, field.name
-    assert "--json" in said.out
+    assert "--json" in done.out
     if verb in tasks:
         for name, info in tasks[verb].predict_config.model_fields.items():
             assert flag(name) in shown and words(info.description or "?") in shown, name
@@ -91,9 +94,9 @@ def test_help_of_training_shows_every_setting(regard: Run, task: str) -> None:
 
 
 def test_tasks_are_listed(regard: Run) -> None:
-    said = regard("tasks", "--json")
-    assert said.code == 0
-    listed = {entry["name"]: entry for entry in json.loads(said.out)}
+    done = regard("tasks", "--json")
+    assert done.code == 0
+    listed = {entry["name"]: entry for entry in json.loads(done.out)}
     assert list(listed) == list(tasks)
     classify = listed["classify"]
     assert classify["inputs"] == ["text"]
@@ -147,16 +150,16 @@ def test_wrong_usage_gets_a_hint(
     regard: Run, arguments: list[str], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = regard(*arguments)
-    assert (said.code, said.out) == (2, "")
-    assert hint in said.err
+    done = regard(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert hint in done.err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("verb", ["look", "tokens"])
 def test_a_file_name_that_is_too_long(regard: Run, model: Path, verb: str, tmp_path: Path) -> None:
-    said = regard(verb, model, "one two", "--out", tmp_path / ("x" * 300 + ".html"))
-    assert (said.code, "x" * 300 in said.err) == (1, True)
+    done = regard(verb, model, "one two", "--out", tmp_path / ("x" * 300 + ".html"))
+    assert (done.code, "x" * 300 in done.err) == (1, True)
 
 
 # --- Processes ----------------------------------------------------------------------------------------------

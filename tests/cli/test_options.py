@@ -84,7 +84,7 @@ def test_wrong_flags_exit_with_2(arguments: list[str], capsys: pytest.CaptureFix
 def test_the_help_shows_descriptions_ranges_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     sections = [
         Section(Loop, without={"names"}, defaults={"rate": "by the size of the model"}),
-        Section(Model, remark="default: by --size"),
+        Section(Model, default="set by --size"),
     ]
     with pytest.raises(SystemExit) as stop:
         run("--help", sections=sections, description="Do it well.")
@@ -102,7 +102,7 @@ def test_the_help_shows_descriptions_ranges_and_defaults(capsys: pytest.CaptureF
     ):
         assert flag in shown
     assert "Learning rate. (default: by the size of the model)" in shown
-    assert "Width of the model. (default: by --size)" in shown
+    assert "Width of the model. (default: set by --size)" in shown
     assert "Kind of loop. (default: fast)" in shown
     for absent in ("--names", "--by-layer", "Another rate", "Taken by the verb itself"):
         assert absent not in shown

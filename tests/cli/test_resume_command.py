@@ -1,4 +1,4 @@
-"""The command that resumes a run: the user's own, ready to be pasted."""
+"""The command that resumes a run: the user's command line, ready to paste."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.resume_command import resume_command
+from regard.cli.train import resume_command
 
 
 def test_arguments_are_quoted() -> None:
@@ -24,12 +24,12 @@ def test_force_is_removed() -> None:
 
 
 @pytest.mark.parametrize("budget", [["--steps", "9"], ["--minutes=1"], ["--minutes", "1"], []])
-def test_another_budget_takes_the_place_of_the_first(budget: list[str]) -> None:
+def test_a_new_budget_replaces_the_old_one(budget: list[str]) -> None:
     command = resume_command(["train", "translate", *budget, "a.tsv", "--out", "m"], steps=7)
     assert command == "regard train translate a.tsv --out m --steps 7 --resume"
 
 
-def test_the_program_is_called_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_program_has_the_name_by_which_it_was_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "regard"
     program.parent.mkdir()
     program.touch(mode=0o755)

@@ -54,22 +54,22 @@ def own(tmp_path: Path) -> Path:
 
 def test_m31_the_built_in_words_and_a_page(regard: Run, classifier: Path, tmp_path: Path) -> None:
     page = tmp_path / "senses.html"
-    said = regard("senses", classifier, "--out", page)
-    assert (said.code, said.err) == (0, "")
-    title, head, majority, static, *rest = said.out.splitlines()
-    assert title.startswith("270 sentences")
+    done = regard("senses", classifier, "--out", page)
+    assert (done.code, done.err) == (0, "")
+    title, head, majority, static, *rest = done.out.splitlines()
+    assert "270" in title
     assert head.split()[:5] == ["layer", "bank", "spring", "run", "all"]
     assert static.split()[1:5] == majority.split()[1:5], "one vector for all sentences is as good as the majority"
     assert rest[-1] == str(page)
-    assert "Same word, other meaning: weather" in page.read_text(encoding="utf-8")
+    assert "weather" in page.read_text(encoding="utf-8")
     again = regard("senses", classifier, "--out", page)
     assert (again.code, "--force" in again.err) == (2, True)
 
 
 def test_sentences_of_a_file_as_json_and_in_python(regard: Run, classifier: Path, own: Path) -> None:
-    said = regard("senses", classifier, own, "--json")
-    assert (said.code, said.err) == (0, "")
-    found = json.loads(said.out)
+    done = regard("senses", classifier, own, "--json")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
     assert found["sentences"] == 4
     assert found["words"][0]["senses"] == {"money": 2, "river": 2}
     assert [layer["layer"] for layer in found["words"][0]["layers"]] == ["static", "0", "1", "2"]
@@ -77,9 +77,9 @@ def test_sentences_of_a_file_as_json_and_in_python(regard: Run, classifier: Path
 
 
 def test_sentences_near_a_typed_one(regard: Run, classifier: Path, own: Path) -> None:
-    said = regard("senses", classifier, own, "--near", "A bank with frogs.", "--top", 2)
-    assert (said.code, said.err) == (0, "")
-    rows = [line.split("  ") for line in said.out.splitlines()]
+    done = regard("senses", classifier, own, "--near", "A bank with frogs.", "--top", 2)
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split("  ") for line in done.out.splitlines()]
     assert len(rows) == 2
     assert all((sense, text) in [row[1:] for row in ROWS] for _, sense, text in rows)
     record = json.loads(regard("senses", classifier, "--near", "A bank.", "--layer", "static", "--json").out)
@@ -88,38 +88,43 @@ def test_sentences_near_a_typed_one(regard: Run, classifier: Path, own: Path) ->
 
 def test_bad_rows_are_listed_and_skipped_on_request(regard: Run, classifier: Path, own: Path) -> None:
     own.write_text(own.read_text(encoding="utf-8") + "bank\tmoney\tNo such word.\nbank\t\tA bank.\n", encoding="utf-8")
-    said = regard("senses", classifier, own)
-    assert (said.code, said.out) == (1, "")
-    assert "own.tsv:5:" in said.err and "own.tsv:6:" in said.err
-    said = regard("senses", classifier, own, "--skip-bad-rows")
-    assert said.code == 0
-    assert "own.tsv:5:" in said.err and "own.tsv:6:" in said.err
-    assert said.out.startswith("4 sentences")
+    done = regard("senses", classifier, own)
+    assert (done.code, done.out) == (1, "")
+    assert "own.tsv:5:" in done.err and "own.tsv:6:" in done.err
+    done = regard("senses", classifier, own, "--skip-bad-rows")
+    assert done.code == 0
+    assert "own.tsv:5:" in done.err and "own.tsv:6:" in done.err
+    assert done.out.startswith("4 ")
 
 
 @pytest.mark.parametrize(
-    ("flags", "hint"),
+    ("flags", "argument", "value"),
     [
-        (["--word", "bank"], "--word"),
-        (["--layer", "1"], "--layer"),
-        (["--near", "A bank.", "--out", "x.html"], "--near"),
-        (["--near", "A bank.", "--top", "0"], "--top"),
-        (["--near", "A bank.", "--layer", "17"], "'17'"),
-        (["--near", "A fly."], "A fly."),
-        (["a.tsv", "b.tsv"], "2 files"),
-        (["--skip-bad-rows"], "--skip-bad-rows"),
-        (["--out", "x.pdf"], "x.pdf"),
+        (["--word", "bank"], "word", "bank"),
+        (["--layer", "1"], "layer", "1"),
+        (["--near", "A bank.", "--out", "x.html"], "near", None),
+        (["--near", "A bank.", "--top", "0"], "top", 0),
+        (["--near", "A bank.", "--layer", "17"], "layer", "17"),
+        (["a.tsv", "b.tsv"], "sentences", 2),
+        (["--skip-bad-rows"], "skip_bad_rows", None),
     ],
     ids=str,
 )
-def test_wrong_requests(regard: Run, classifier: Path, flags: list[str], hint: str) -> None:
-    said = regard("senses", classifier, *flags)
-    assert (said.code, said.out, hint in said.err) == (2, "", True), said.err
+def test_wrong_requests(regard: Run, classifier: Path, flags: list[str], argument: str, value: object) -> None:
+    done = regard("senses", classifier, *flags)
+    assert (done.code, done.out) == (2, "")
+    assert (done.error.argument, done.error.value) == (argument, value)
+
+
+@pytest.mark.parametrize("flags", [["--near", "A fly."], ["--out", "x.pdf"]], ids=str)
+def test_unusable_values_are_named(regard: Run, classifier: Path, flags: list[str]) -> None:
+    done = regard("senses", classifier, *flags)
+    assert (done.code, done.out, flags[1] in done.err) == (2, "", True)
 
 
 def test_a_model_without_an_encoder_is_refused(regard: Run, model: Path) -> None:
-    said = regard("senses", model)
-    assert (said.code, said.out) == (2, "")
+    done = regard("senses", model)
+    assert (done.code, done.out) == (2, "")
     with pytest.raises(UsageError) as error:
         library.senses(library.load(model))
     assert error.value.argument == "model"

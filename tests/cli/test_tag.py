@@ -39,16 +39,15 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 ]
                 lines += [f"{word}\t{tag}" for word, tag in words] + [""]
     (place / "train.conll").write_text("\n".join(lines), encoding="utf-8")
-    said = regard("train", "tag", place / "train.conll", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 20)
-    assert said.code == 0, said.err
-    assert "entity F1 100.00" in said.out
-    assert "entity F1 of a word list" in said.out
+    done = regard("train", "tag", place / "train.conll", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 20)
+    assert done.code == 0, done.err
+    assert "entity F1 100.00" in done.out
     return place
 
 
 def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> None:
-    said = regard("tag", place / "model", "Tom sees Rome.")
-    assert (said.code, said.out) == (0, "Tom/B-per sees/O Rome/B-loc ./O\n"), said.err
+    done = regard("tag", place / "model", "Tom sees Rome.")
+    assert (done.code, done.out) == (0, "Tom/B-per sees/O Rome/B-loc ./O\n"), done.err
     assert regard("tag", place / "model", stdin=b"Anna likes New York.\n").out == (
         "Anna/B-per likes/O New/B-loc York/I-loc ./O\n"
     )
@@ -73,9 +72,9 @@ def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
     gold = [["B-loc", "O", "B-per", "O"], ["B-per"], ["B-loc", "B-loc", "B-loc", "I-loc", "B-loc"]]
     lines = ["\n".join(f"{w}\t{t}" for w, t in zip(*one, strict=True)) for one in zip(words, gold, strict=True)]
     (tmp_path / "held.conll").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
-    said = regard("evaluate", place / "model", tmp_path / "held.conll", "--json")
-    assert said.code == 0, said.err
-    scores = {score["name"]: score["value"] for score in json.loads(said.out)}
+    done = regard("evaluate", place / "model", tmp_path / "held.conll", "--json")
+    assert done.code == 0, done.err
+    scores = {score["name"]: score["value"] for score in json.loads(done.out)}
     found = [list(one.tags) for one in library.load(place / "model")(words)]
     pairs = [(a, b) for one, other in zip(found, gold, strict=True) for a, b in zip(one, other, strict=True)]
     assert scores["accuracy"] == pytest.approx(100 * sum(a == b for a, b in pairs) / 10)
@@ -83,22 +82,22 @@ def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
     assert scores["accuracy"] < 100
     assert scores["accuracy of the majority tag"] == 20, "O, the most common tag of training"
     (tmp_path / "test.conll").write_text("Tom\tB-per\n\nLondon\tB-city\n", encoding="utf-8")
-    said = regard("evaluate", place / "model", tmp_path / "test.conll")
-    assert (said.code, "test.conll:3" in said.err) == (1, True), said.err
+    done = regard("evaluate", place / "model", tmp_path / "test.conll")
+    assert (done.code, "test.conll:3" in done.err) == (1, True), done.err
 
 
 def test_fine_tuning_an_encoder(regard: Run, place: Path, tmp_path: Path) -> None:
     flags = ["--from", place / "model", "--out", tmp_path / "m", "--epochs", 1, "--freeze", "embeddings"]
-    said = regard("train", "tag", place / "train.conll", *flags, "--validation", place / "train.conll")
-    assert said.code == 0, said.err
+    done = regard("train", "tag", place / "train.conll", *flags, "--validation", place / "train.conll")
+    assert done.code == 0, done.err
     settings = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
     assert settings["training"]["freeze"] == "embeddings"
 
 
 def test_bad_files(regard: Run, tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("Tom\tB-per\nsees\tI-per\n\nx\tO\ny\tI-loc\n", encoding="utf-8")
-    said = regard("train", "tag", tmp_path / "a.conll", "--out", tmp_path / "m")
-    assert (said.code, "a.conll:5" in said.err) == (1, True), said.err
+    done = regard("train", "tag", tmp_path / "a.conll", "--out", tmp_path / "m")
+    assert (done.code, "a.conll:5" in done.err) == (1, True), done.err
     (tmp_path / "b.conll").write_text("Tom\tO\n\nx\tO\n", encoding="utf-8")
     assert regard("train", "tag", tmp_path / "b.conll", "--out", tmp_path / "m").code == 1, "a single tag"
     assert regard("train", "tag", "--tag-column", 2, "--out", tmp_path / "m").code == 2, "without a file"
@@ -112,24 +111,24 @@ def test_without_a_file_the_built_in_dataset_is_used(
     regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "named_entities", functools.partial(reader.named_entities, count=20))  # of thousands
-    said = regard("train", "tag", "--out", tmp_path / "m", *SHAPE, "--max-seq-len", 12, "--steps", 2)
-    assert said.code == 0, said.err
-    assert "built-in named entities" in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    done = regard("train", "tag", "--out", tmp_path / "m", *SHAPE, "--max-seq-len", 12, "--steps", 2)
+    assert done.code == 0, done.err
+    assert "built-in" in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_epoch_has_as_many_examples_as_there_are_windows(regard: Run, tmp_path: Path) -> None:
     sentence = "".join(f"w{n}\t{'B-x' if n % 7 == 0 else 'O'}\n" for n in range(60))
     (tmp_path / "long.conll").write_text("\n".join([sentence.replace("w", letter) for letter in "abcd"]), "utf-8")
     flags = ["--max-seq-len", 12, "--batch-size", 1, "--epochs", 1, "--num-evals", 1]
-    said = regard("train", "tag", tmp_path / "long.conll", "--out", tmp_path / "m", *SHAPE, *flags)
-    assert said.code == 0, said.err
+    done = regard("train", "tag", tmp_path / "long.conll", "--out", tmp_path / "m", *SHAPE, *flags)
+    assert done.code == 0, done.err
     steps = json.loads((tmp_path / "m" / "config.json").read_text("utf-8"))["training"]["steps"]
     assert steps > 3 * 5, "three sentences of sixty words, of which a window holds ten at most"
 
 
 def test_a_file_without_entities_is_scored_as_one(regard: Run, place: Path, tmp_path: Path) -> None:
     (tmp_path / "none.conll").write_text("Tom\tO\nsees\tO\n", encoding="utf-8")
-    said = regard("evaluate", place / "model", tmp_path / "none.conll", "--json")
-    assert "none.conll" in said.err
-    scores = json.loads(said.out)
+    done = regard("evaluate", place / "model", tmp_path / "none.conll", "--json")
+    assert "none.conll" in done.err
+    scores = json.loads(done.out)
     assert scores[0]["name"] == "entity F1" and "entities:0" in scores[0]["signature"]

@@ -38,16 +38,16 @@ def test_the_model_has_learned_something_worth_comparing(translator: Translator,
 
 
 def test_a_text_as_argument(regard: Run, model: Path, translator: Translator) -> None:
-    said = regard("translate", model, "seven one four two")
-    assert said == (0, translator("seven one four two").text + "\n", "")
+    done = regard("translate", model, "seven one four two")
+    assert done == (0, translator("seven one four two").text + "\n", "")
 
 
 def test_a_filter_answers_each_line_with_one_line(regard: Run, model: Path, translator: Translator) -> None:
-    said = regard("translate", model, stdin=as_input(LINES))
-    assert said.code == 0
-    assert said.out.count("\n") == len(LINES)
-    assert said.out.split("\n")[:-1] == [translator(line).text for line in LINES]
-    assert said.out.split("\n")[1] == said.out.split("\n")[3] == "", "an empty line stays empty"
+    done = regard("translate", model, stdin=as_input(LINES))
+    assert done.code == 0
+    assert done.out.count("\n") == len(LINES)
+    assert done.out.split("\n")[:-1] == [translator(line).text for line in LINES]
+    assert done.out.split("\n")[1] == done.out.split("\n")[3] == "", "an empty line stays empty"
 
 
 def test_files_and_tables_are_translated(regard: Run, model: Path, translator: Translator, tmp_path: Path) -> None:
@@ -81,28 +81,28 @@ def test_a_filter_needs_no_last_line_end_and_takes_windows_ones(regard: Run, mod
 
 
 def test_a_text_that_looks_like_no_argument(regard: Run, model: Path) -> None:
-    said = regard("translate", model, "None", stdin=b"one\ntwo\n")
-    assert said.out.count("\n") == 1, "the text itself is translated, not stdin"
+    done = regard("translate", model, "None", stdin=b"one\ntwo\n")
+    assert done.out.count("\n") == 1, "the text itself is translated, not stdin"
 
 
 def test_beams(regard: Run, model: Path, translator: Translator) -> None:
     for num_beams in (1, 4):
-        said = regard("translate", model, "--num-beams", num_beams, stdin=as_input(LINES))
-        assert said.out.split("\n")[:-1] == [translator(line, num_beams=num_beams).text for line in LINES]
+        done = regard("translate", model, "--num-beams", num_beams, stdin=as_input(LINES))
+        assert done.out.split("\n")[:-1] == [translator(line, num_beams=num_beams).text for line in LINES]
 
 
 def test_n_best_lists_hold_different_translations_with_falling_scores(regard: Run, model: Path) -> None:
     for count in (4, 7):  # more than the beams of the folder widen the beam
-        said = regard("translate", model, "seven one four two", "--n-best", count)
-        found = [line.split("\t") for line in said.out.splitlines()]
+        done = regard("translate", model, "seven one four two", "--n-best", count)
+        found = [line.split("\t") for line in done.out.splitlines()]
         assert len({text for _, text in found}) == len(found) == count
         scores = [float(score) for score, _ in found]
         assert scores == sorted(scores, reverse=True)
 
 
 def test_json_has_scores_and_tokens(regard: Run, model: Path, translator: Translator) -> None:
-    said = regard("translate", model, "--json", stdin=as_input(LINES))
-    results = [json.loads(line) for line in said.out.splitlines()]
+    done = regard("translate", model, "--json", stdin=as_input(LINES))
+    results = [json.loads(line) for line in done.out.splitlines()]
     assert [result["source"] for result in results] == LINES
     best = translator(LINES[0])
     assert results[0]["text"] == best.text
@@ -147,17 +147,17 @@ def test_a_line_break_in_a_translation_does_not_break_the_filter(
     ],
 )
 def test_wrong_options(regard: Run, model: Path, arguments: list[object], argument: str) -> None:
-    said = regard("translate", model, "one", *arguments)
-    assert said.code == 2
-    assert argument in said.err
-    assert said.out == ""
+    done = regard("translate", model, "one", *arguments)
+    assert done.code == 2
+    assert argument in done.err
+    assert done.out == ""
 
 
 def test_a_translation_that_is_cut_off_is_reported(regard: Run, model: Path) -> None:
-    said = regard("translate", model, "seven one four two", "--num-beams", 1, "--max-new-tokens", 2, "--json")
-    assert said.code == 0
-    assert json.loads(said.out)["ended"] is False
-    assert "'seven one four two'" in said.err
+    done = regard("translate", model, "seven one four two", "--num-beams", 1, "--max-new-tokens", 2, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["ended"] is False
+    assert "'seven one four two'" in done.err
     assert regard("translate", model, "seven one four two").err == ""
 
 
@@ -172,9 +172,9 @@ def test_a_closed_stdin_is_empty(model: Path) -> None:
 
 
 def test_lines_that_cannot_be_read_are_refused(regard: Run, model: Path) -> None:
-    said = regard("translate", model, stdin=b"one\ntw\xf6\n")
-    assert said.code == 1
-    assert "<stdin>:2" in said.err
+    done = regard("translate", model, stdin=b"one\ntw\xf6\n")
+    assert done.code == 1
+    assert "<stdin>:2" in done.err
     for long in (
         regard("translate", model, stdin=b"one\ntwo\n" + 100_000 * b"x"),
         regard("translate", model, 9**5 * "x"),
@@ -207,11 +207,11 @@ def test_many_lines_come_back_in_order_however_the_pipe_splits_them(
     monkeypatch.setattr(inputs, "GROUP_LINES", 2)
     monkeypatch.setattr(inputs, "MAX_LINE", 40)
     lines = [f"{word} one" for word in ("two", "three", "four", "five", "six")]
-    said = regard("translate", model, stdin=as_input(lines))
-    assert said.out.split("\n")[:-1] == [translator(line).text for line in lines]
+    done = regard("translate", model, stdin=as_input(lines))
+    assert done.out.split("\n")[:-1] == [translator(line).text for line in lines]
 
 
 def test_bytes_without_a_line_end_are_refused_while_they_come(regard: Run, model: Path) -> None:
-    said = regard("translate", model, stdin=b"ok\n" + b"x" * (inputs.MAX_LINE + inputs.READ_SIZE))
-    assert said.code == 1
-    assert "<stdin>:2" in said.err
+    done = regard("translate", model, stdin=b"ok\n" + b"x" * (inputs.MAX_LINE + inputs.READ_SIZE))
+    assert done.code == 1
+    assert "<stdin>:2" in done.err

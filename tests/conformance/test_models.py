@@ -11,7 +11,6 @@ import torch
 from regard.checkpoint.folder import read_model, write_model
 from regard.nn.hooks import AttentionHook, addresses_of, capture
 from regard.nn.state_dict import load_into, unique_tensors
-from regard.utils.config import from_dict, to_dict
 
 pytestmark = pytest.mark.usefixtures("_without_gradients")
 
@@ -84,9 +83,9 @@ def test_what_comes_later_changes_nothing_before_it(text_generator: Any, texts: 
 
 def test_saved_equals_loaded_bit_for_bit(case: Any, texts: Any, tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    write_model(folder, config=to_dict(case.model.config), tensors=unique_tensors(case.model), texts={})
+    write_model(folder, config=case.model.config.to_dict(), tensors=unique_tensors(case.model), texts={})
     read = read_model(folder)
-    config = from_dict(type(case.model.config), read.config)
+    config = type(case.model.config)(**read.config)
     assert config == case.model.config
     other = case.registered.build(config).to(next(case.model.parameters()).dtype).eval()
     load_into(other, read.tensors)

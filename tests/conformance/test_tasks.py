@@ -26,7 +26,7 @@ def case_of(task: str, folder: Path) -> TaskCase:
 
 @pytest.mark.parametrize(
     ("task", "check"),
-    [pytest.param(task, check, id=f"{task}-{check}") for task in tasks for check in task_checks(task)],
+    [pytest.param(task, check, id=f"{task}-{check.__name__}") for task in tasks for check in task_checks(task)],
 )
 def test_task(task: str, check: Check, folder: Path) -> None:
-    check.holds(case_of(task, folder))
+    check(case_of(task, folder))

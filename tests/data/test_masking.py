@@ -53,7 +53,7 @@ def test_rates_over_a_million_words(vocabulary: Vocabulary, table: np.ndarray, w
     assert abs(counts / counts.mean() - 1).max() < 1.5  # about 15 each, a Poisson's spread
     rates = MaskingStats.count(table, masked, vocabulary, NO_PAIRS)
     assert (rates.tokens, rates.chosen, rates.masked) == (words.sum(), chosen.sum(), (now == 4).sum())
-    assert f"% of {words.sum():,} words chosen; of these " in str(rates)
+    assert f"% of {words.sum():,} tokens chosen; of these " in str(rates)
 
 
 def test_whole_words_are_chosen_whole(vocabulary: Vocabulary, table: np.ndarray) -> None:

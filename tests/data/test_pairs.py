@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.files import BadRow
-from regard.data.pairs import Pair, read_pairs, write_pairs_tsv
+from regard.data.pairs import Pair, read_pairs
 from regard.utils.errors import DataError, MissingColumnError, UsageError
 
 PAIRS = [
@@ -240,7 +240,6 @@ def test_bad_rows_are_named_or_skipped(write: PairWriter, hint: str, tmp_path: P
     with pytest.raises(DataError) as caught:
         read_pairs(paths)
     assert (caught.value.path, caught.value.line) == (guilty, 4)
-    assert "--skip-bad-rows" in str(caught.value)
     reading = read_pairs(paths, skip_bad_rows=True)
     assert reading.examples == PAIRS + PAIRS
     [row] = reading.bad
@@ -338,14 +337,6 @@ def test_a_csv_field_beyond_what_the_parser_takes(tmp_path: Path) -> None:
     assert [row.line for row in reading.bad] == [2]
 
 
-def test_the_limit_of_characters_can_be_set(tmp_path: Path) -> None:
-    paths = _tsv(tmp_path, [Pair("x" * 11, "y"), Pair("x" * 12, "y")])
-    assert [row.line for row in read_pairs(paths, skip_bad_rows=True, max_characters=11).bad] == [2]
-    with pytest.raises(UsageError) as caught:
-        read_pairs(paths, max_characters=0)
-    assert (caught.value.argument, caught.value.value) == ("max_characters", 0)
-
-
 # What is wrong with whole files ---------------------------------------------------------------------------
 
 
@@ -391,7 +382,7 @@ def test_tables_with_one_column(tmp_path: Path) -> None:
     path.write_text("a;b\nc;d;e\n", encoding="utf-8")
     with pytest.raises(DataError) as caught:
         read_pairs([path])
-    assert "semicolons" in str(caught.value)
+    assert caught.value.hint == ";"
 
 
 def test_cells_between_semicolons(tmp_path: Path) -> None:
@@ -517,7 +508,7 @@ def test_utf16_is_recognized(tmp_path: Path) -> None:
     path.write_text("a\tb\n", encoding="utf-16")
     with pytest.raises(DataError) as caught:
         read_pairs([path])
-    assert "UTF-16" in str(caught.value)
+    assert caught.value.value == "utf-16"
 
 
 # Lines and writing ----------------------------------------------------------------------------------------
@@ -536,25 +527,8 @@ def test_line_ends_of_old_macintoshes(tmp_path: Path) -> None:
 
 
 def test_checksums_are_those_of_the_files_as_they_lie_there(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv.gz"
-    write_pairs_tsv(path, [Pair("one", "un")])
+    [path] = _compress(_tsv(tmp_path, PAIRS))
     assert read_pairs([path]).checksums == {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
-
-
-@pytest.mark.parametrize("name", ["out.tsv", "out.tsv.gz"])
-def test_written_pairs_read_back(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    pairs = [Pair("source", "target"), *PAIRS]
-    write_pairs_tsv(path, iter(pairs))
-    assert read_pairs([path]).examples == pairs
-    first = path.read_bytes()
-    write_pairs_tsv(path, pairs)
-    assert path.read_bytes() == first
-    for text in ("a\tb", "a\nb", "a\rb"):
-        with pytest.raises(DataError) as caught:
-            write_pairs_tsv(path, [Pair("a", "b"), Pair("a", text)])
-        assert (caught.value.line, caught.value.value) == (3, text)
-    assert path.read_bytes() == first
 
 
 sides = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=17).filter(
@@ -566,9 +540,8 @@ sides = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), min_siz
 @given(st.lists(st.builds(Pair, sides, sides), min_size=1, max_size=7))
 def test_any_pairs_survive_every_format(tmp_path_factory: pytest.TempPathFactory, pairs: list[Pair]) -> None:
     folder = tmp_path_factory.mktemp("pairs")
-    write_pairs_tsv(folder / "written.tsv", pairs)
-    assert read_pairs([folder / "written.tsv"]).examples == pairs
-    # A header keeps a first pair such as ("source", "target") from being taken for one.
+    # Without the header, a first pair such as ("source", "target") would be one.
+    assert read_pairs(_tsv(folder, [Pair("source", "target"), *pairs])).examples == pairs
     table = io.StringIO(newline="")
     csv.writer(table).writerows([("source", "target"), *((pair.source, pair.target) for pair in pairs)])
     (folder / "written.csv").write_text(table.getvalue(), encoding="utf-8", newline="")

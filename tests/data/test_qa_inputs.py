@@ -1,4 +1,4 @@
-"""Questions without answers: tables, JSON lines, SQuAD files and streams, and every row that cannot be used."""
+"""Questions to be answered: tables, JSON lines, SQuAD files and stdin, and every kind of bad row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.qa_inputs import read_asked, read_piped
-from regard.data.squad import Question
+from regard.data.squad import Question, read_qa_inputs
 from regard.utils.errors import DataError
 
+STDIN = Path("<stdin>")
 WHO = Question("1", "Who sleeps?", "The cat sleeps.", ())
 SQUAD = {"data": [{"paragraphs": [{"context": "The cat sleeps.", "qas": [{"id": 7, "question": "Who sleeps?"}]}]}]}
 
@@ -27,38 +27,38 @@ SQUAD = {"data": [{"paragraphs": [{"context": "The cat sleeps.", "qas": [{"id": 
         ("a.json", json.dumps(SQUAD), "7"),
     ],
 )
-def test_all_forms_say_the_same(name: str, text: str, id_: str, tmp_path: Path) -> None:
+def test_all_formats(name: str, text: str, id_: str, tmp_path: Path) -> None:
     wanted = [Question(id_, WHO.question, WHO.passage, ())]
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
-    assert read_asked(tmp_path / name).examples == wanted
-    assert read_asked(tmp_path / f"{name}.gz").examples == wanted
+    assert read_qa_inputs(tmp_path / name).examples == wanted
+    assert read_qa_inputs(tmp_path / f"{name}.gz").examples == wanted
     if not name.endswith(".csv"):
-        assert read_piped(text.encode()).examples == wanted
+        assert read_qa_inputs(STDIN, text.encode()).examples == wanted
 
 
-def test_rows_without_an_id_have_their_line(tmp_path: Path) -> None:
+def test_the_id_defaults_to_the_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,question,passage\n,Who?,A cat.\n ,What?,A dog.\n", encoding="utf-8")
-    assert [one.id for one in read_asked(tmp_path / "a.csv").examples] == ["2", "3"]
+    assert [question.id for question in read_qa_inputs(tmp_path / "a.csv").examples] == ["2", "3"]
     lines = b'{"id": null, "question": "Who?", "passage": "A cat."}\n{"question": "What?", "passage": "A dog."}\n'
-    assert [one.id for one in read_piped(lines).examples] == ["1", "2"]
+    assert [question.id for question in read_qa_inputs(STDIN, lines).examples] == ["1", "2"]
 
 
-def test_every_bad_row_is_told(tmp_path: Path) -> None:
+def test_bad_rows_of_tables(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes("Où?\tUn café.\n".encode("latin-1"))
     with pytest.raises(DataError) as caught:
-        read_asked(tmp_path / "a.tsv")
+        read_qa_inputs(tmp_path / "a.tsv")
     assert caught.value.line == 1
     (tmp_path / "b.csv").write_text("question,passage,id\nWho?,A cat.\n", encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        read_asked(tmp_path / "b.csv")
+        read_qa_inputs(tmp_path / "b.csv")
     assert caught.value.line == 2
 
 
 def test_quotes_commas_and_line_breaks_in_cells(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('question,passage\n"Who, then?","A ""cat""\nsleeps."\n', encoding="utf-8")
-    assert read_asked(path).examples == [Question("2", "Who, then?", 'A "cat"\nsleeps.', ())]
+    assert read_qa_inputs(path).examples == [Question("2", "Who, then?", 'A "cat"\nsleeps.', ())]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_quotes_commas_and_line_breaks_in_cells(tmp_path: Path) -> None:
         ("a.json", '{"data": [{"paragraphs": [{"context": "A cat.", "qas": [{"id": 1}]}]}]}', 1),
     ],
 )
-def test_rows_that_cannot_be_used(name: str, text: str, line: int | None, tmp_path: Path) -> None:
+def test_invalid_rows_and_files(name: str, text: str, line: int | None, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        read_asked(tmp_path / name)
+        read_qa_inputs(tmp_path / name)
     assert (caught.value.path, caught.value.line) == (tmp_path / name, line)
 
 
@@ -91,13 +91,13 @@ def test_rows_that_cannot_be_used(name: str, text: str, line: int | None, tmp_pa
 def test_a_blank_line_above_the_header(name: str, mark: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(f"\nquestion{mark}passage\nWho?{mark}A cat.\n", encoding="utf-8")
-    assert read_asked(path).examples == [Question("3", "Who?", "A cat.", ())]
+    assert read_qa_inputs(path).examples == [Question("3", "Who?", "A cat.", ())]
 
 
-def test_an_undecodable_first_line_is_named(tmp_path: Path) -> None:
+def test_an_undecodable_first_line(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(b"\xff\nquestion\tpassage\nWho?\tA cat.\n")
-    reading = read_asked(path, skip_bad_rows=True)
+    reading = read_qa_inputs(path, skip_bad_rows=True)
     assert ([row.line for row in reading.bad], len(reading.examples)) == ([1], 1)
 
 
@@ -110,24 +110,24 @@ def test_an_undecodable_first_line_is_named(tmp_path: Path) -> None:
     ],
     ids=["tabs", "records", "squad"],
 )
-def test_bad_rows_of_a_stream(text: str) -> None:
+def test_bad_rows_of_stdin(text: str) -> None:
     with pytest.raises(DataError) as caught:
-        read_piped(text.encode())
+        read_qa_inputs(STDIN, text.encode())
     assert len(caught.value.value) == 1
-    reading = read_piped(text.encode(), skip_bad_rows=True)
-    assert [one.question for one in reading.examples] == ["Who sleeps?"]
+    reading = read_qa_inputs(STDIN, text.encode(), skip_bad_rows=True)
+    assert [question.question for question in reading.examples] == ["Who sleeps?"]
     assert len(reading.bad) == 1
 
 
 def test_an_id_with_half_of_a_character(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "\\ud83d", "question": "Who?", "passage": "A cat."}\n', encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        read_asked(tmp_path / "a.jsonl")
+        read_qa_inputs(tmp_path / "a.jsonl")
     assert caught.value.line == 1
 
 
-def test_bad_rows_can_be_left_out(tmp_path: Path) -> None:
+def test_bad_rows_can_be_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(b"Who?\tA cat.\nWho\xff?\tA cat.\nWhat?\tA dog.\n")
-    reading = read_asked(tmp_path / "a.tsv", skip_bad_rows=True)
-    assert [one.question for one in reading.examples] == ["Who?", "What?"]
+    reading = read_qa_inputs(tmp_path / "a.tsv", skip_bad_rows=True)
+    assert [question.question for question in reading.examples] == ["Who?", "What?"]
     assert [row.line for row in reading.bad] == [2]

@@ -52,7 +52,6 @@ def test_ragged_lines_take_their_sentence_with_them(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_tagged(path)
     assert [row.line for row in caught.value.value] == [4, 5]
-    assert "2 of 8 lines" in str(caught.value)
     reading = read_tagged(path, skip_bad_rows=True)
     assert [example.words for example in reading.examples] == [("Yes",), ("No", "no")]
     assert reading.lines == [1, 7]
@@ -65,12 +64,11 @@ def test_an_empty_word_or_tag(tmp_path: Path) -> None:
     assert [row.line for row in reading.bad] == [3, 5]
 
 
-def test_entities_that_go_on_without_having_begun(tmp_path: Path) -> None:
+def test_entities_that_do_not_begin_with_b(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a B-x\nb I-x\n\nc O\nd I-x\n\ne B-x\nf I-y\n\ng O\n")
     with pytest.raises(DataError) as caught:
         read_tagged(path)
     assert [row.line for row in caught.value.value] == [5, 8]
-    assert "--repair-tags" in str(caught.value)
     assert len(read_tagged(path, skip_bad_rows=True).examples) == 2
     repaired = read_tagged(path, repair_tags=True)
     assert [example.tags for example in repaired.examples] == [("B-x", "I-x"), ("O", "B-x"), ("B-x", "B-y"), ("O",)]
@@ -129,7 +127,7 @@ def test_mistyped_tags_in_iob1(tmp_path: Path) -> None:
     assert "IOB1" in reading.remarks[0]
 
 
-def test_the_kind_of_tags_is_said(tmp_path: Path) -> None:
+def test_remarks_on_tags(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "a NOUN\nb VERB\n")
     assert "parts of speech" in read_tagged(path).remarks[0]
     path = _write(tmp_path / "b.conll", "a B-x\nb O\nc NOUN\n")

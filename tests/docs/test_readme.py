@@ -19,7 +19,6 @@ import pytest
 
 import regard
 from regard.cli.main import VERBS, main
-from regard.data.pairs import Pair, write_pairs_tsv
 from regard.data.synthetic.stories import stories
 from regard.data.synthetic.translation import sentences
 from regard.registry import tasks
@@ -70,7 +69,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that the README names, the models of its trainings, and a folder of another tool."""
     place = tmp_path_factory.mktemp("reader")
     for name, split in (("pairs.tsv", "train"), ("test.tsv", "test")):
-        write_pairs_tsv(place / name, [Pair(s.source, s.target) for s in sentences(split, count=60)])
+        rows = "".join(f"{s.source}\t{s.target}\n" for s in sentences(split, count=60))
+        (place / name).write_text(f"source\ttarget\n{rows}", encoding="utf-8")
     text = "".join(f"{s.source}\n" for s in sentences("train", count=900))
     for name in ("book.txt", "more.txt", "file.txt"):
         (place / name).write_text(text, encoding="utf-8")
@@ -142,6 +142,19 @@ def test_the_python_blocks_one_after_the_other(reader_folder: Path, capsys: pyte
     assert (reader_folder / "look.html").exists()
     assert (reader_folder / "runs" / "mine" / "model.safetensors").exists()
     json.dumps(regard.tasks()["classify"].schema())
+
+
+def test_mypy_accepts_the_python_blocks(tmp_path: Path) -> None:
+    """Also: every task has an overload of `load`, so that its predictor has a type."""
+    api = pytest.importorskip("mypy.api")
+    code = ["import regard", *python_blocks()]
+    for task, spec in tasks.items():
+        module, _, name = spec.predictor.partition(":")
+        code.append(f"from {module} import {name}\n{task}: {name} = regard.load('x', task={task!r})")
+    file = tmp_path / "readme.py"
+    file.write_text("\n".join(code), encoding="utf-8")
+    out, err, status = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--follow-imports=silent", str(file)])
+    assert status == 0, out + err
 
 
 def test_commands_flags_and_names_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,13 +23,13 @@ def config(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_an_empty_folder_and_one_that_is_not_there_lose_nothing(tmp_path: Path) -> None:
+def test_an_empty_or_missing_folder_may_be_replaced(tmp_path: Path) -> None:
     assert is_demo(tmp_path)
     assert is_demo(tmp_path / "missing")
 
 
 @pytest.mark.parametrize(("settings", "expected"), [(SETTINGS, True), (OTHER, False)])
-def test_a_model_is_the_demos_if_it_was_trained_like_it(
+def test_a_model_with_the_settings_of_the_demo_is_a_demo(
     settings: dict[str, Any], expected: bool, tmp_path: Path
 ) -> None:
     write_model(tmp_path, config=config(settings), tensors={"a": torch.ones(2)}, texts={})
@@ -37,6 +37,8 @@ def test_a_model_is_the_demos_if_it_was_trained_like_it(
 
 
 @pytest.mark.parametrize(("settings", "expected"), [(SETTINGS, True), (OTHER, False)])
-def test_so_is_a_training_that_was_stopped(settings: dict[str, Any], expected: bool, tmp_path: Path) -> None:
+def test_a_stopped_training_with_the_settings_of_the_demo_is_a_demo(
+    settings: dict[str, Any], expected: bool, tmp_path: Path
+) -> None:
     write_checkpoint(tmp_path, 3, tensors={"a": torch.ones(2)}, state={"identity": settings})
     assert is_demo(tmp_path) is expected

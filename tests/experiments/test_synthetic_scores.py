@@ -20,7 +20,7 @@ COUNT = 60
 
 @pytest.fixture(autouse=True)
 def small_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer sentences of the same dataset, and no search for a head: what is stood in for has no attention."""
+    """Fewer sentences of the same dataset, and no search for a head: the stand-ins have no attention."""
     monkeypatch.setattr(
         translation, "SPLIT_SIZES", dict(train=COUNT, validation=COUNT, test=COUNT, compositional=COUNT)
     )
@@ -31,7 +31,7 @@ def small_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stand_in(translate: Callable[[str], str]) -> Any:
-    """What `measure` asks of a translator: a list of texts in, as many results out."""
+    """The part of a translator that `measure` uses: a list of texts in, as many results out."""
 
     def call(texts: Sequence[str]) -> list[SimpleNamespace]:
         return [SimpleNamespace(text=translate(text)) for text in texts]
@@ -44,7 +44,7 @@ def truth() -> dict[str, str]:
     return known | {side.source: side.target for couple in pronoun_pairs(count=20) for side in (couple.il, couple.elle)}
 
 
-def test_the_truth_scores_full_marks() -> None:
+def test_the_references_score_100() -> None:
     scores = measure(stand_in(truth().__getitem__))
     assert scores.test.value == pytest.approx(100)
     assert scores.compositional.value == pytest.approx(100)

@@ -30,8 +30,7 @@ import regard.training.run  # noqa: F401
 from regard.checkpoint.training_state import last_good_checkpoint
 from regard.cli.main import main
 from regard.training.callbacks import ProgressReporter
-from regard.training.metrics_log import NAME as METRICS
-from regard.training.metrics_log import read_metrics
+from regard.training.progress import METRICS, read_metrics
 from regard.training.trainer import Trainer
 
 POLL = 0.005

@@ -129,7 +129,7 @@ def test_what_is_no_probability_is_not_written(temperature: float, value: float)
     model = make_model()
     with torch.no_grad():
         model.output_weight[3] = value
-    with pytest.raises(RegardError, match="no usable probabilities"):
+    with pytest.raises(RegardError):
         written(model, [[1, 2]], temperature=temperature)
 
 

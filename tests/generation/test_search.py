@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.generation.config import SearchConfig
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
-from regard.generation.search import Hypothesis, beam_search, greedy, stream, top_of_rows
+from regard.generation.search import Hypothesis, beam_search, stream, top_of_rows
 from regard.models.gpt import convert
 from regard.models.gpt.config import GPT2, GPTConfig
 from regard.models.gpt.model import GPT
@@ -59,6 +59,12 @@ def teacher_forced(model: Transformer, source: Tensor, sequences: list[list[int]
     with torch.no_grad():
         logits = model(source.expand(len(target), -1), before, masks.no_mask())
     return logits.log_softmax(-1).gather(2, target[:, :, None]).squeeze(2).tolist()  # type: ignore[no-any-return]
+
+
+def greedy(decoder: Any, ids: Tensor, lengths: Tensor, *, config: SearchConfig | None = None, **ids_of: Any) -> Any:
+    """Greedy search: beam search with one beam. Returns one hypothesis per row."""
+    config = (config or SearchConfig()).replace(num_beams=1, n_best=1)
+    return [hypothesis for (hypothesis,) in beam_search(decoder, ids, lengths, config=config, **ids_of)]
 
 
 def symbols(hypothesis: Hypothesis) -> list[int]:
@@ -588,29 +594,35 @@ def test_settings_that_make_no_sense(given_settings: dict[str, Any], argument: s
     assert caught.value.argument == argument
 
 
-@pytest.mark.parametrize("function", [greedy, beam_search, stream])
+@pytest.mark.parametrize("function", [beam_search, stream])
 @pytest.mark.parametrize(
-    ("ids", "lengths", "more", "named"),
+    ("ids", "lengths", "more", "argument", "value"),
     [
-        (torch.zeros(3, dtype=torch.long), torch.tensor([3]), {}, r"shape \(B, S\)"),
-        (torch.zeros(1, 3, dtype=torch.long), torch.tensor([3, 3]), {}, r"lengths \(B,\)"),
-        (torch.zeros(1, 3, dtype=torch.long), torch.tensor([0]), {}, "row 0 has length 0"),
-        (torch.zeros(1, 3, dtype=torch.long), torch.tensor([4]), {}, "from 1 to 3"),
-        (*ONE_SOURCE, {"end_id": 4}, "end_id must be ids of the vocabulary, 0 to 3, not 4"),
-        (*ONE_SOURCE, {"forbidden_ids": [-1]}, "forbidden_ids must be ids"),
-        (*ONE_SOURCE, {"forbidden_ids": [END]}, "among forbidden_ids"),
-        (*ONE_SOURCE, {"forbidden_ids": [0, 2, 3], "config": SearchConfig(min_new_tokens=1)}, "nothing but the end"),
+        (torch.zeros(3, dtype=torch.long), torch.tensor([3]), {}, "ids", ((3,), (1,))),
+        (torch.zeros(1, 3, dtype=torch.long), torch.tensor([3, 3]), {}, "ids", ((1, 3), (2,))),
+        (torch.zeros(1, 3, dtype=torch.long), torch.tensor([0]), {}, "lengths", 0),
+        (torch.zeros(1, 3, dtype=torch.long), torch.tensor([4]), {}, "lengths", 4),
+        (*ONE_SOURCE, {"end_id": 4}, "end_id", 4),
+        (*ONE_SOURCE, {"forbidden_ids": [-1]}, "forbidden_ids", -1),
+        (*ONE_SOURCE, {"forbidden_ids": [END]}, "forbidden_ids", END),
+        (
+            *ONE_SOURCE,
+            {"forbidden_ids": [0, 2, 3], "config": SearchConfig(min_new_tokens=1)},
+            "forbidden_ids",
+            (0, 2, 3),
+        ),
     ],
 )
 def test_requests_that_make_no_sense(
-    function: object, ids: Tensor, lengths: Tensor, more: dict[str, object], named: str
+    function: Any, ids: Tensor, lengths: Tensor, more: dict[str, object], argument: str, value: object
 ) -> None:
-    with pytest.raises(UsageError, match=named):
-        function(TableDecoder(RUNAWAY), ids, lengths, **{"end_id": END, **more})  # type: ignore[operator]
+    with pytest.raises(UsageError) as caught:
+        function(TableDecoder(RUNAWAY), ids, lengths, **{"end_id": END, **more})
+    assert (caught.value.argument, caught.value.value) == (argument, value)
 
 
 def test_a_stream_is_for_one_sentence() -> None:
-    with pytest.raises(UsageError, match="2 were given; use greedy"):
+    with pytest.raises(UsageError):
         stream(TableDecoder(RUNAWAY), torch.zeros(2, 3, dtype=torch.long), torch.tensor([3, 3]), end_id=END)
 
 
@@ -619,8 +631,9 @@ def test_a_broken_model_is_named(place: tuple[int, int], bad: float) -> None:
     table = RUNAWAY.clone()
     table[place] = bad
     for function in (greedy, beam_search):
-        with pytest.raises(RegardError, match="no usable probabilities"):
+        with pytest.raises(RegardError) as caught:
             function(TableDecoder(table), *ONE_SOURCE, end_id=END)
+        assert caught.value.argument == "model"
 
 
 def test_any_of_several_ends_is_an_end() -> None:
@@ -638,8 +651,9 @@ def test_any_of_several_ends_is_an_end() -> None:
         config=SearchConfig(num_beams=2, n_best=2, length_penalty=0.0, min_new_tokens=1),
     )[0]
     assert [(one.ids, one.end_id) for one in later] == [((3,), END), ((2,), 5)]
-    with pytest.raises(UsageError, match="end token \\(5\\) is among forbidden_ids"):
+    with pytest.raises(UsageError) as caught:
         beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], forbidden_ids=[5])
+    assert (caught.value.argument, caught.value.value) == ("forbidden_ids", 5)
 
 
 def test_ends_leave_room_for_what_goes_on() -> None:

@@ -1,4 +1,4 @@
-"""The training of a language model, seen through its mask: who sees whom, what is guessed where, and the loss."""
+"""What each position of a language model sees, its target and its loss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.inspection.causal import causal_training
+from regard.inspection.views import causal_training
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
 from regard.tasks.generate.predictor import TextGenerator
@@ -32,26 +32,26 @@ def text_generator() -> TextGenerator:
 
 
 def test_m95_a_triangle_with_targets_and_losses(text_generator: TextGenerator) -> None:
-    found = causal_training(text_generator, "a bad cab")
-    assert list(found.tokens) == list("a bad cab")
-    assert (found.mask == np.tri(9, dtype=bool)).all()
+    training = causal_training(text_generator, "a bad cab")
+    assert list(training.tokens) == list("a bad cab")
+    assert (training.mask == np.tri(9, dtype=bool)).all()
     # Each loss alone: the probability of the next character after a text that ends there.
     ids = text_generator.tokenizer.encode("a bad cab")
-    for place, loss in enumerate(found.losses):
+    for place, loss in enumerate(training.losses):
         with torch.no_grad():
             logits = text_generator.model(torch.tensor([ids[: place + 1]]))[0, -1]
         assert loss == pytest.approx(-logits.log_softmax(-1)[ids[place + 1]].item(), abs=1e-5)
-    assert found.loss == pytest.approx(Scorer.adapt(text_generator)("a bad cab").loss, abs=1e-5)
+    assert training.loss == pytest.approx(Scorer.adapt(text_generator)("a bad cab").loss, abs=1e-5)
 
 
 def test_m95_loss_positions_are_listed(text_generator: TextGenerator) -> None:
-    found = causal_training(text_generator, "a bad cab")
-    lines = found.lines()
+    training = causal_training(text_generator, "a bad cab")
+    lines = training.lines()
     assert len(lines) == 10
     assert "■ · · · · · · · ·  → ␣" in lines[0]
     assert "■ ■ ■ ■ ■ ■ ■ ■ ■  no target: the text ends" in lines[8]
-    assert lines[-1] == f"mean loss {found.loss:.3f} over 8 positions"
-    numbers = found.numbers()
+    assert lines[-1] == f"mean loss {training.loss:.3f} over 8 positions"
+    numbers = training.numbers()
     assert numbers["targets"] == [*" bad cab", None]
     assert numbers["losses"][-1] is None
 
@@ -68,11 +68,13 @@ def test_a_long_text_ends_with_the_context(text_generator: TextGenerator) -> Non
     assert len(causal_training(text_generator, TEXT).tokens) == 11
 
 
-def test_what_cannot_be_drawn(text_generator: TextGenerator) -> None:
-    with pytest.raises(UsageError, match="fewer than two tokens"):
+def test_bad_arguments(text_generator: TextGenerator) -> None:
+    with pytest.raises(UsageError) as error:
         causal_training(text_generator, "a")
-    with pytest.raises(UsageError, match="3 tokens need a mask of 3 × 3 and 2 losses"):
+    assert (error.value.argument, error.value.value) == ("inputs", "a")
+    with pytest.raises(UsageError) as error:
         CausalTraining(tokens=["a", "b", "c"], mask=np.ones((2, 2), dtype=bool), losses=[1.0])
+    assert (error.value.argument, error.value.value) == ("tokens", 3)
 
 
 def test_the_page_and_its_picture(text_generator: TextGenerator) -> None:
@@ -85,7 +87,7 @@ def test_the_page_and_its_picture(text_generator: TextGenerator) -> None:
     assert "no target: the text ends" in svg
 
 
-def test_only_so_many_positions_are_drawn() -> None:
+def test_only_the_first_positions_are_drawn() -> None:
     count = 80
     training = CausalTraining(tokens=["x"] * count, mask=np.tri(count, dtype=bool), losses=[1.0] * (count - 1))
     view = causal_view(training, title="long")

@@ -1,4 +1,4 @@
-"""What enters a BERT: three tables looked up by hand in float64, and what the model itself computes."""
+"""The input of an encoder: three tables looked up by hand in float64, and what the model itself computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.inspection.inputs import input_sums
+from regard.inspection.views import input_sums
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import Bert, BertForPretraining, BertForSequenceClassification
 from regard.models.heads import HeadConfig
@@ -52,15 +52,15 @@ def test_m145_the_sum_of_three_tables_normalized(embedder: Embedder, text: str |
     ids, segments = np.array(found.ids), np.array(found.segments)
     total = tables["weight"][ids] + tables["token_types.weight"][segments] + tables["positions.weight"][: len(ids)]
     np.testing.assert_allclose(found.sums, total, atol=1e-5)
-    centred = total - total.mean(axis=1, keepdims=True)
-    normal = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-12)
+    centered = total - total.mean(axis=1, keepdims=True)
+    normal = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + 1e-12)
     np.testing.assert_allclose(found.normalized, normal * tables["norm.weight"] + tables["norm.bias"], atol=1e-5)
     with torch.no_grad(), observe(embedder.bert, "embedding") as seen:
         embedder.bert(*collate([embedder.encode_input(text)], TOKENIZER.pad_id, torch.device("cpu")))
     np.testing.assert_allclose(found.normalized, seen["embedding"][0].numpy(), atol=1e-6)
 
 
-def test_m145_segments_part_behind_the_first_separator(embedder: Embedder) -> None:
+def test_m145_the_first_segment_ends_with_its_separator(embedder: Embedder) -> None:
     found = input_sums(embedder, ("my dog", "he likes"))
     split = list(found.tokens).index("[SEP]") + 1
     assert list(found.segments) == [0] * split + [1] * (len(found.tokens) - split)
@@ -70,7 +70,7 @@ def test_m145_segments_part_behind_the_first_separator(embedder: Embedder) -> No
     assert found.lines()[-1].split() == ["[SEP]", str(TOKENIZER.end_id), "B", str(len(found.tokens) - 1)]
 
 
-def test_masks_are_masks() -> None:
+def test_mask_tokens_stay_single_tokens() -> None:
     torch.manual_seed(0)
     special_tokens = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]", mask="[MASK]")
     tokenizer = train_tokenizer(["my dog is cute"] * 5, kind="wordpiece", vocab_size=60, special_tokens=special_tokens)
@@ -82,14 +82,14 @@ def test_masks_are_masks() -> None:
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
-def test_of_quantized_weights(embedder: Embedder, precision: Any) -> None:
+def test_quantized_weights_have_nearly_the_same_sums(embedder: Embedder, precision: Any) -> None:
     quantized = copy.deepcopy(embedder)
     quantize_weights(quantized.model, precision)
     plain, found = input_sums(embedder, "my dog").sums, input_sums(quantized, "my dog").sums
     assert np.abs(found - plain).max() < 0.2 * np.abs(plain).max()
 
 
-def test_of_a_model_with_a_head_and_of_one_token_type() -> None:
+def test_a_model_with_a_head_and_one_with_a_single_token_type() -> None:
     head = HeadConfig(kind="sequence_classification", labels=("a", "b"))
     classifier = PairClassifier(BertForSequenceClassification(config(), 2), TOKENIZER, head=head)
     assert input_sums(classifier, ("my dog", "he likes")).segments[-1] == 1

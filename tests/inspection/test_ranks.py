@@ -1,4 +1,4 @@
-"""Values through a narrow waist: the product of two factors is what a layer computes, and its rank is small."""
+"""Ranks of value matrices: the product of two factors is what a layer computes, and its rank is small."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.inspection.ranks import rank_curve, truncate_values, value_factors, value_ranks, value_spectra
+from regard.inspection.ranks import factors_of, rank_curve, truncate_values, value_factors, value_ranks
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
 from regard.models.transformer.config import TransformerConfig
@@ -22,6 +22,7 @@ from regard.nn.attention import attention_weights
 from regard.nn.hooks import capture
 from regard.nn.lora import LoRAConfig, add_adapters, merge
 from regard.nn.multihead import MultiHeadAttention
+from regard.nn.quantized import quantize_weights
 from regard.tasks.generate.predictor import TextGenerator
 from regard.tasks.score.predictor import Scorer
 from regard.tokenizers.training import train_tokenizer
@@ -56,7 +57,7 @@ def text_generator() -> TextGenerator:
 
 @pytest.mark.parametrize("shared", [None, 1, 3])
 def test_m119_the_factored_product_is_what_the_layer_computes(shared: int | None) -> None:
-    """Each position gets the sum over heads of (shares) · x · W^V W^O: with D × D matrices, without the waist."""
+    """The output is the sum over heads of weights · x · W^V W^O, with D × D matrices."""
     attention = make_attention(shared, bias=False)
     x = torch.randn(1, 7, WIDTH, dtype=torch.float64)
     with torch.no_grad():
@@ -70,7 +71,7 @@ def test_m119_the_factored_product_is_what_the_layer_computes(shared: int | None
     torch.testing.assert_close(computed, by_matrices, atol=1e-6, rtol=0)  # the factors are read in single precision
 
 
-def test_m119_the_rank_of_a_heads_value_matrix_is_at_most_the_heads_width() -> None:
+def test_m119_the_rank_of_a_value_matrix_is_at_most_head_dim() -> None:
     factors = value_factors(make_attention())
     assert factors.ranks() == [HEAD_DIM] * HEADS
     spectrum = factors.spectrum()
@@ -96,7 +97,7 @@ def test_a_head_may_be_wider_than_the_model() -> None:
 
 
 @pytest.mark.parametrize("shared", [None, 2])
-def test_biases_go_on_and_a_full_rank_changes_nothing(shared: int | None) -> None:
+def test_biases_keep_their_effect_and_a_full_rank_changes_nothing(shared: int | None) -> None:
     model = torch.nn.ModuleList([make_attention(shared)])
     x = torch.randn(2, 7, WIDTH, dtype=torch.float64)
 
@@ -107,7 +108,7 @@ def test_biases_go_on_and_a_full_rank_changes_nothing(shared: int | None) -> Non
 
     torch.testing.assert_close(run(truncate_values(model, HEAD_DIM)), run(model), atol=1e-5, rtol=0)
     nothing = run(truncate_values(model, 0))
-    # Without any values only the constant is left: the same at every position, for whatever text.
+    # Without values only a constant is left: the same at every position of any text.
     torch.testing.assert_close(nothing, nothing[:1, :1].expand_as(nothing), atol=1e-12, rtol=0)
     attention = model[0]
     bias = attention.qkv_proj.bias[-attention.num_kv_heads * HEAD_DIM :].view(-1, HEAD_DIM)
@@ -119,7 +120,7 @@ def test_spectra_of_every_attention_of_a_translator() -> None:
     config = TransformerConfig(
         vocab_size=11, d_model=14, d_ff=17, num_heads=2, head_dim=5, num_encoder_layers=1, num_decoder_layers=1
     )
-    spectra = value_spectra(Transformer(config))
+    spectra = {address: factors.spectrum() for address, factors in factors_of(Transformer(config)).items()}
     assert list(spectra) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
     assert all(values.shape == (2, 5) for values in spectra.values())
 
@@ -130,15 +131,16 @@ def test_adapters_count_as_part_of_the_matrices(text_generator: TextGenerator) -
     for name, param in adapted.named_parameters():
         if name.endswith("lora_b"):
             torch.nn.init.normal_(param)
-    found = value_spectra(adapted)
-    assert any(name.endswith("lora_b") for name, _ in adapted.named_parameters()), "the model itself is left alone"
+    factors = factors_of(adapted)
+    assert any(name.endswith("lora_b") for name, _ in adapted.named_parameters()), "the model is unchanged"
     merge(adapted)
-    for address, values in value_spectra(adapted).items():
-        torch.testing.assert_close(found[address], values)
-        assert not torch.allclose(values, value_spectra(text_generator.model)[address])
+    plain = factors_of(text_generator.model)
+    for address, merged in factors_of(adapted).items():
+        torch.testing.assert_close(factors[address].spectrum(), merged.spectrum())
+        assert not torch.allclose(merged.spectrum(), plain[address].spectrum())
 
 
-def test_the_curve_ends_at_the_model_as_it_is(text_generator: TextGenerator) -> None:
+def test_the_curve_ends_with_the_unchanged_model(text_generator: TextGenerator) -> None:
     text = "a bad cab faced a decade."
     curve = rank_curve(text_generator, text)
     assert list(curve) == [0, 1, 2, 4, 5]
@@ -149,7 +151,7 @@ def test_the_curve_ends_at_the_model_as_it_is(text_generator: TextGenerator) -> 
     assert not math.isclose(curve[1], curve[5])
 
 
-def test_the_model_itself_is_left_alone(text_generator: TextGenerator) -> None:
+def test_truncation_changes_only_a_copy(text_generator: TextGenerator) -> None:
     before = {name: value.clone() for name, value in text_generator.model.state_dict().items()}
     one = truncate_values(text_generator.model, 1, addresses=["decoder.1.self"])
     assert all(torch.equal(value, before[name]) for name, value in text_generator.model.state_dict().items())
@@ -161,23 +163,31 @@ def test_the_model_itself_is_left_alone(text_generator: TextGenerator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda w: truncate_values(w.model, -1), "a rank must be 0 or more, not -1"),
-        (lambda w: truncate_values(w.model, 1, addresses=["decoder.9.self"]), "unknown attention 'decoder.9.self'"),
-        (lambda w: Ranks(d_model=2, head_dim=1, spectra={}, ranks={}, losses={0: 1.0}), "at least one attention"),
+        (lambda g: truncate_values(g.model, -1), "rank"),
+        (lambda g: truncate_values(g.model, 1, addresses=["decoder.9.self"]), "attention"),
+        (lambda g: Ranks(d_model=2, head_dim=1, spectra={}, ranks={}, losses={0: 1.0}), "spectra"),
+        (lambda g: Ranks(d_model=2, head_dim=1, spectra={"a": np.eye(1)}, ranks={"a": [1]}, losses={}), "losses"),
         (
-            lambda w: Ranks(d_model=2, head_dim=1, spectra={"a": np.zeros(3)}, ranks={"a": [1]}, losses={0: 1.0}),
-            "of shape \\(heads, head width\\)",
+            lambda g: Ranks(d_model=2, head_dim=1, spectra={"a": np.zeros(3)}, ranks={"a": [1]}, losses={0: 1.0}),
+            "spectra",
         ),
     ],
-    ids=["negative", "unknown", "nothing", "shape"],
+    ids=["negative", "unknown", "no-spectra", "no-losses", "shape"],
 )
-def test_what_cannot_be_asked(
-    text_generator: TextGenerator, call: Callable[[TextGenerator], object], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_bad_arguments(text_generator: TextGenerator, call: Callable[[TextGenerator], object], argument: str) -> None:
+    with pytest.raises(UsageError) as error:
         call(text_generator)
+    assert error.value.argument == argument
+
+
+def test_quantized_weights_have_no_ranks(text_generator: TextGenerator) -> None:
+    quantized = copy.deepcopy(text_generator.model)
+    quantize_weights(quantized, "int8")
+    with pytest.raises(UsageError) as error:
+        factors_of(quantized)
+    assert error.value.argument == "precision"
 
 
 def test_the_page_and_its_picture(text_generator: TextGenerator) -> None:

@@ -1,4 +1,4 @@
-"""Entity F1: by hand, by seqeval, and by a second reading of conlleval's rules, which counts while it walks."""
+"""Entity F1: by hand, by seqeval, and by a second implementation of conlleval's rules."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_as_seqeval_counts(scheme: tuple[str, ...]) -> None:
 
     @given(tag_lists(scheme))
     def check(sentences: list[list[tuple[str, str]]]) -> None:
-        said = [[one for one, _ in sentence] for sentence in sentences]
+        predicted = [[one for one, _ in sentence] for sentence in sentences]
         gold = [[other for _, other in sentence] for sentence in sentences]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # seqeval warns of empty types
-            wanted = sequence_labeling.f1_score(gold, said, average="micro")
-            names, by_type = _by_type(sequence_labeling, gold, said)
-        assert entity_f1(said, gold).value == pytest.approx(100 * wanted)
-        counts = entity_counts(said, gold)
+            wanted = sequence_labeling.f1_score(gold, predicted, average="micro")
+            names, by_type = _by_type(sequence_labeling, gold, predicted)
+        assert entity_f1(predicted, gold).value == pytest.approx(100 * wanted)
+        counts = entity_counts(predicted, gold)
         assert [name for name in counts if name] == names
         for name, precision, recall, f1, actual in by_type:
             found = counts[name]
-            assert (found.precision, found.recall, found.f1, found.actual) == pytest.approx(
+            assert (found.precision, found.recall, found.f1, found.gold) == pytest.approx(
                 (precision, recall, f1, actual)
             )
 
@@ -72,19 +72,19 @@ def test_as_seqeval_counts(scheme: tuple[str, ...]) -> None:
 
 
 def _by_type(
-    module: object, gold: list[list[str]], said: list[list[str]]
+    module: object, gold: list[list[str]], predicted: list[list[str]]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    report = module.precision_recall_fscore_support(gold, said, average=None)
-    both = module.get_entities(gold) + module.get_entities(said)
+    report = module.precision_recall_fscore_support(gold, predicted, average=None)
+    both = module.get_entities(gold) + module.get_entities(predicted)
     names = sorted({type_ for type_, _, _ in both})
     return names, list(zip(names, *report, strict=False)) if names else []
 
 
 def _conlleval(pairs: list[tuple[str, str]]) -> tuple[int, int, int]:
-    """Right, given, due, by walking over (given, due) tags with a boundary at the end, as conlleval does."""
+    """Correct, predicted, gold: walks over (predicted, gold) tags with a boundary at the end, as conlleval does."""
     ends = {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O")}
     starts = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I")}
-    right = given = actual = 0
+    correct = predicted = gold = 0
     both_inside = False
     before = (("O", ""), ("O", ""))
     for pair in [*pairs, ("O", "O")]:
@@ -93,25 +93,25 @@ def _conlleval(pairs: list[tuple[str, str]]) -> tuple[int, int, int]:
         start = [(a[0], b[0]) in starts or (b[0] != "O" and a[1] != b[1]) for a, b in zip(before, now, strict=True)]
         if both_inside:
             if all(end) and before[0][1] == before[1][1]:
-                right += 1
+                correct += 1
                 both_inside = False
             elif end[0] != end[1] or now[0][1] != now[1][1]:
                 both_inside = False
         if all(start) and now[0][1] == now[1][1]:
             both_inside = True
-        given, actual = given + start[0], actual + start[1]
+        predicted, gold = predicted + start[0], gold + start[1]
         before = now
-    return right, given, actual
+    return correct, predicted, gold
 
 
 @given(tag_lists(IOB))
 def test_as_conlleval_counts(sentences: list[list[tuple[str, str]]]) -> None:
     flat = [pair for sentence in sentences for pair in [*sentence, ("O", "O")]]
     counts = entity_counts(*[[[p[side] for p in sentence] for sentence in sentences] for side in (0, 1)])[""]
-    assert (counts.right, counts.given, counts.actual) == _conlleval(flat)
+    assert (counts.correct, counts.predicted, counts.gold) == _conlleval(flat)
 
 
-def test_schemes_that_break() -> None:
+def test_broken_tags_and_iob1() -> None:
     assert broken_tags(["O", "I-per", "I-per", "B-loc", "I-per", "E-loc"]) == [1, 4, 5]
     assert broken_tags(["B-per", "I-per", "E-per", "S-loc", "O"]) == []
     assert looks_like_iob1([["O", "I-per", "I-per"], ["I-loc", "B-loc", "O"]])
@@ -120,12 +120,12 @@ def test_schemes_that_break() -> None:
     assert not looks_like_iob1([["B-per", "I-per"]])
 
 
-def test_baseline_of_tagging() -> None:
+def test_majority_tags() -> None:
     known = majority_tags([(("the", "run"), ("DET", "NOUN")), (("the", "run", "run"), ("DET", "VERB", "NOUN"))])
     assert known == {"the": "DET", "run": "NOUN", "": "DET"}
 
 
-def test_what_is_no_entity_tag() -> None:
+def test_invalid_tags() -> None:
     assert [is_entity_tag(tag) for tag in ("O", "B-per", "I-x-y", "NOUN", "B", "X-per", "")] == [
         True, True, True, False, False, False, False,
     ]  # fmt: skip

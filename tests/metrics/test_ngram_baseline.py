@@ -1,4 +1,4 @@
-"""Baselines of masked-token prediction, worked out by hand."""
+"""Baselines of masked-token prediction, computed by hand."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_following_is_what_counting_says(text: list[int]) -> None:
         assert found.following[word] == counts.index(max(counts))
 
 
-def test_only_the_beginning_of_a_long_text_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_start_of_a_long_text_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.metrics.ngram_baseline.MAX_COUNTED", 4)
     assert NgramBaseline.fit(np.array([2, 2, 2, 1, 1, 1, 1, 1]), vocab_size=3).most_frequent == 2

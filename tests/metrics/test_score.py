@@ -1,21 +1,21 @@
-"""Scores beside baselines: which is which, and when a model is no better."""
+"""Baselines of scores, and the note if a model does not exceed them."""
 
 from __future__ import annotations
 
 from regard.metrics.score import Score, no_better
 
 
-def test_a_baseline_keeps_what_it_is_a_baseline_of() -> None:
-    found = Score("accuracy", 60.0, "n:5").as_baseline("the majority", "always:good")
-    assert found == Score("accuracy of the majority", 60.0, "always:good|n:5", baseline_of="accuracy")
+def test_a_baseline_names_its_score() -> None:
+    baseline = Score("accuracy", 60.0, "n:5").as_baseline("the majority", "always:good")
+    assert baseline == Score("accuracy of the majority", 60.0, "always:good|n:5", baseline_of="accuracy")
     assert Score("F1", 10.0, "n:5").as_baseline("silence").signature == "n:5"
 
 
-def test_a_model_that_is_no_better_is_told_so() -> None:
+def test_a_note_if_a_model_is_no_better() -> None:
     common = Score("accuracy", 60.0, "n:5").as_baseline("the majority")
     assert no_better([Score("accuracy", 80.0, "n:5"), Score("F1 of spam", 10.0, "n:5"), common]) == ""
-    said = no_better([Score("accuracy", 60.0, "n:5"), common])
-    assert said.startswith("no better than a baseline: accuracy 60.00, accuracy of the majority 60.00.")
+    note = no_better([Score("accuracy", 60.0, "n:5"), common])
+    assert "accuracy 60.00, accuracy of the majority 60.00." in note
 
 
 def test_only_the_first_score_with_a_baseline_counts() -> None:
@@ -26,10 +26,10 @@ def test_only_the_first_score_with_a_baseline_counts() -> None:
     assert no_better([Score("F1", 50.0, ""), Score("F1", 40.0, "").as_baseline("the first sentence"), silent])
 
 
-def test_nobody_is_better_than_perfect() -> None:
+def test_no_note_for_a_perfect_score() -> None:
     perfect = Score("accuracy", 100.0, "")
     assert no_better([perfect, perfect.as_baseline("the majority")]) == ""
 
 
-def test_a_baseline_without_its_score_is_passed_over() -> None:
+def test_a_baseline_without_its_score_is_ignored() -> None:
     assert no_better([Score("accuracy", 10.0, ""), Score("entity F1", 50.0, "").as_baseline("a word list")]) == ""

@@ -1,4 +1,4 @@
-"""SQuAD's scores: fixtures worked out by hand, and the official definitions followed by another road."""
+"""SQuAD's scores: numbers computed by hand, and a second implementation of the official definitions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PUNCTUATION = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def official_words(answer: str) -> list[str]:
-    """The words that count, letter by letter: small ones, without punctuation, runs of letters that are no articles."""
+    """Lowercase words without punctuation and articles, letter by letter."""
     letters = "".join(letter for letter in answer.lower() if letter not in PUNCTUATION)
     runs = ["".join(run) for _, run in itertools.groupby(letters, key=str.isalnum)]
     return "".join(" " if run in ("a", "an", "the") else run for run in runs).split()
 
 
 @given(st.one_of(answers, st.text("aAnN tThHeE.'-_«é½1\t\n\u00a0", max_size=14)))
-def test_normalizing_by_another_road(answer: str) -> None:
+def test_normalize_against_a_second_implementation(answer: str) -> None:
     assert normalize(answer) == " ".join(official_words(answer))
 
 
@@ -79,7 +79,7 @@ def _slow_f1(answer: str, gold: str, *, v2: bool) -> Fraction:
 
 
 @given(st.lists(st.tuples(answers, st.lists(answers, min_size=1, max_size=3)), min_size=1, max_size=5))
-def test_v1_by_another_road(questions: list[tuple[str, list[str]]]) -> None:
+def test_v1_against_a_second_implementation(questions: list[tuple[str, list[str]]]) -> None:
     predicted = {str(number): answer for number, (answer, _) in enumerate(questions)}
     golds = {str(number): texts for number, (_, texts) in enumerate(questions)}
     scores = score_answers(predicted, golds)
@@ -91,7 +91,7 @@ def test_v1_by_another_road(questions: list[tuple[str, list[str]]]) -> None:
 
 
 @given(st.lists(st.tuples(answers, st.lists(answers, max_size=2), st.integers(0, 4)), min_size=1, max_size=7))
-def test_v2_by_another_road(questions: list[tuple[str, list[str], int]]) -> None:
+def test_v2_against_a_second_implementation(questions: list[tuple[str, list[str], int]]) -> None:
     questions = [*questions, ("", [], 2)]  # at least one without an answer
     predicted = {str(number): answer for number, (answer, _, _) in enumerate(questions)}
     golds = {str(number): texts for number, (_, texts, _) in enumerate(questions)}
@@ -137,7 +137,7 @@ def test_v2_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("moved", "silent"), [(0.0, 0.0), (-0.5, -1.4), (-3.0, -3.9)])
-def test_where_silence_is_best_the_threshold_lets_nobody_speak(moved: float, silent: float) -> None:
+def test_threshold_if_no_answer_is_always_best(moved: float, silent: float) -> None:
     golds: dict[str, list[str]] = {"one": ["Paris"], "two": [], "three": []}
     certainty = {"one": 0.3 + moved, "two": 0.2 + moved, "three": 0.1 + moved}
     for found in best_thresholds(dict.fromkeys(golds, "London"), certainty, golds):
@@ -151,7 +151,7 @@ def test_questions_without_a_prediction_count_as_wrong() -> None:
     assert (scores.exact.value, scores.unanswered) == (0, 1)
 
 
-def test_wrong_requests_are_refused() -> None:
+def test_invalid_arguments() -> None:
     with pytest.raises(UsageError):
         score_answers({}, {})
     with pytest.raises(UsageError) as error:
@@ -167,6 +167,6 @@ def test_first_sentence() -> None:
     assert first_sentence("no end") == "no end"
 
 
-def test_only_ascii_punctuation_goes() -> None:
+def test_only_ascii_punctuation_is_removed() -> None:
     marks = [chr(code) for code in range(128) if unicodedata.category(chr(code))[0] in "PS"]
     assert normalize("".join(itertools.chain(*((mark, "x") for mark in marks)))) == "x" * len(marks)

@@ -1,4 +1,4 @@
-"""BLEU and chrF: hand-worked numbers and sacreBLEU's own functions."""
+"""BLEU and chrF: numbers computed by hand, and sacreBLEU's own functions."""
 
 from __future__ import annotations
 
@@ -46,16 +46,19 @@ def test_repr_shows_name_value_and_signature() -> None:
 
 
 @pytest.mark.parametrize("metric", [bleu, chrf])
-def test_wrong_requests_are_refused(metric: object) -> None:
+def test_invalid_arguments(metric: object) -> None:
     assert callable(metric)
-    with pytest.raises(UsageError, match="2 hypotheses and 3 references"):
-        metric(HYPOTHESES[:2], REFERENCES)
-    with pytest.raises(UsageError, match="no hypotheses"):
-        metric([], [])
-    with pytest.raises(UsageError, match="references must be a list"):
-        metric(["a"], "a")
+    for hypotheses, references, argument, value in (
+        (HYPOTHESES[:2], REFERENCES, "hypotheses", 2),
+        ([], [], "hypotheses", 0),
+        (["a"], "a", "references", "a"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            metric(hypotheses, references)
+        assert (caught.value.argument, caught.value.value) == (argument, value)
 
 
 def test_unknown_bleu_tokenizer() -> None:
-    with pytest.raises(UsageError, match=r"unknown BLEU tokenizer '13b'.*Did you mean '13a'"):
+    with pytest.raises(UsageError) as caught:
         bleu(HYPOTHESES, REFERENCES, tokenize="13b")
+    assert (caught.value.value, caught.value.hint) == ("13b", "13a")

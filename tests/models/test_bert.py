@@ -219,8 +219,9 @@ def test_fresh_weights_are_small_and_biases_zero() -> None:
 
 
 def test_a_text_beyond_the_context_is_refused() -> None:
-    with pytest.raises(UsageError, match="14 tokens is longer than the 13 positions"):
+    with pytest.raises(UsageError) as error:
         Bert(BertConfig(**SMALL))(torch.zeros(1, 14, dtype=torch.long))
+    assert error.value.value == 14
 
 
 @pytest.mark.parametrize(

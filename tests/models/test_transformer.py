@@ -357,8 +357,9 @@ def test_a_config_survives_json() -> None:
 
 def test_a_text_longer_than_the_learned_positions_is_refused() -> None:
     model = build(positions="learned", max_positions=3)
-    with pytest.raises(UsageError, match="4 tokens is longer than the 3 positions"):
+    with pytest.raises(UsageError) as error:
         model.encode(torch.tensor([[1, 2, 3, 4]]), masks.no_mask())
+    assert error.value.value == 4
 
 
 def test_an_attention_mask_gives_the_logits_of_the_unpadded_sources() -> None:

@@ -142,14 +142,16 @@ def tokenizers_for(
 def their_logits(folder: Path) -> Tensor:
     model = transformers.MarianMTModel.from_pretrained(folder).eval()
     mask = (torch.arange(SOURCE.shape[1]) < LENGTHS[:, None]).long()
+    target = torch.cat((torch.full((3, 1), model.config.decoder_start_token_id), TARGET), dim=1)
     with torch.no_grad():
-        logits: Tensor = model(input_ids=SOURCE, attention_mask=mask, decoder_input_ids=TARGET).logits
+        logits: Tensor = model(input_ids=SOURCE, attention_mask=mask, decoder_input_ids=target).logits
     return logits
 
 
-def our_logits(model: Transformer) -> Tensor:
+def our_logits(model: Transformer, *, start: int = 2) -> Tensor:
+    target = torch.cat((torch.full((3, 1), start), TARGET), dim=1)
     with torch.no_grad():
-        out: Tensor = model(SOURCE, TARGET, masks.lengths(LENGTHS))
+        out: Tensor = model(SOURCE, target, masks.lengths(LENGTHS))
     return out
 
 
@@ -196,9 +198,9 @@ def test_transformers_gives_our_logits_and_the_way_back_our_bits(
     model = random_model(config)
     both = tokenizers_for(config, joint, separate)
     notes = write_marian(tmp_path / "out", config=config, tensors=unique_tensors(model), **both)
-    assert notes == []
+    assert len(notes) == (config.source_vocab_size is not None)  # CTranslate2 needs one vocabulary
     expected = our_logits(model)
-    torch.testing.assert_close(their_logits(tmp_path / "out"), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(their_logits(tmp_path / "out")[..., : config.vocab_size], expected, atol=1e-4, rtol=0)
     assert expected.std() > 0.1  # numbers that could differ
 
     found = read_marian(tmp_path / "out")
@@ -224,7 +226,7 @@ def test_transformers_gives_our_ids_and_texts(
         assert theirs(text_target=text)["input_ids"] == [*target.encode(text), 3]
         ids = [2, *target.encode(text), 3]
         assert theirs.decode(ids, skip_special_tokens=True) == text.strip()
-    assert theirs.pad_token_id == 0
+    assert theirs.pad_token_id == (config.vocab_size if source is target else 0)
     assert type(transformers.AutoTokenizer.from_pretrained(tmp_path)) is transformers.MarianTokenizer
     fast = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
     assert fast(TEXTS[0])["input_ids"] == [*source.encode(TEXTS[0]), 3]
@@ -253,7 +255,7 @@ def test_transformers_generates_what_our_greedy_search_says(joint: Tokenizer, tm
     if ids[-1] != 3:
         ids.append(3)  # the class forces the end at the longest length
     theirs = transformers.MarianMTModel.from_pretrained(tmp_path).generate(source)
-    assert theirs[0].tolist() == ids
+    assert theirs[0].tolist()[1:] == ids[1:]
     found = read_marian(tmp_path)
     assert found.generation == {"num_beams": 1, "length_penalty": 1.0, "max_new_tokens": 9}
     assert found.forbidden_ids == [0, 1, 2]
@@ -293,8 +295,9 @@ def test_training_further_elsewhere_makes_notes_void(joint: Tokenizer, tmp_path:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "b" / name).write_bytes((tmp_path / "a" / name).read_bytes())
     found = read_marian(tmp_path / "b")
-    assert found.config == config.replace(bias=True)
-    torch.testing.assert_close(our_logits(model_of(found)), their_logits(tmp_path / "b"), atol=1e-4, rtol=0)
+    assert found.config == config.replace(bias=True, output_bias=True, vocab_size=402)
+    logits = our_logits(model_of(found), start=found.start_id)
+    torch.testing.assert_close(logits, their_logits(tmp_path / "b"), atol=1e-4, rtol=0)
 
 
 def test_another_start_symbol_is_carried(joint: Tokenizer, tmp_path: Path) -> None:
@@ -307,7 +310,7 @@ def test_another_start_symbol_is_carried(joint: Tokenizer, tmp_path: Path) -> No
         target_tokenizer=joint,
         start_id=0,
     )
-    assert transformers.AutoConfig.from_pretrained(tmp_path).decoder_start_token_id == 0
+    assert transformers.AutoConfig.from_pretrained(tmp_path).decoder_start_token_id == config.vocab_size
     found = read_marian(tmp_path)
     assert found.start_id == found.target_tokenizer.start_id == 0
 
@@ -391,7 +394,8 @@ def test_a_folder_of_transformers_is_read_and_written_bit_for_bit(changes: dict[
     folder = opus_folder(tmp_path / "theirs", **changes)
     found = read_marian(folder)
     if "dtype" not in changes:
-        torch.testing.assert_close(our_logits(model_of(found)), their_logits(folder), atol=1e-4, rtol=0)
+        logits = our_logits(model_of(found), start=found.start_id)
+        torch.testing.assert_close(logits, their_logits(folder), atol=1e-4, rtol=0)
     source, target = found.source_tokenizer, found.target_tokenizer
     oracle = transformers.MarianTokenizer.from_pretrained(folder)
     for text in [*TEXTS[:30], *GERMAN[:30], f">>deu<< {TEXTS[0]}"]:
@@ -414,7 +418,7 @@ def test_a_folder_of_transformers_is_read_and_written_bit_for_bit(changes: dict[
         generation=found.generation,
         forbidden_ids=found.forbidden_ids,
     )
-    assert notes == []
+    assert len(notes) == ("decoder_vocab_size" in changes)
     assert read_marian(out).generation["max_new_tokens"] == 60  # no more than the table of positions has
     before, after = (load_file(path / "model.safetensors") for path in (folder, out))
     if changes == {"tie_word_embeddings": False}:
@@ -437,7 +441,7 @@ def test_names_under_which_a_shared_matrix_may_be_stored(opus: Path, tmp_path: P
         assert same_bits(read_marian(tmp_path).tensors, expected.tensors)
     different = {"model.shared.weight": shared, "lm_head.weight": shared + 1}
     save_file({**tensors, **different}, tmp_path / "model.safetensors")
-    with pytest.raises(FolderError, match=r"lm_head\.weight should be the same matrix"):
+    with pytest.raises(FolderError, match=r"lm_head\.weight must be identical"):
         read_marian(tmp_path)
 
 
@@ -463,7 +467,7 @@ def test_a_folder_with_a_tokenizer_json_alone_is_read(opus: Path, joint: Tokeniz
     with pytest.raises(FolderError, match="has room for"):
         read_marian(tmp_path)
     train_tokenizer(["a"], kind="char", vocab_size=9).save(tmp_path / "tokenizer.json")
-    with pytest.raises(FolderError, match="ends before that id"):
+    with pytest.raises(FolderError, match="has no such id"):
         read_marian(tmp_path)
 
 
@@ -489,7 +493,7 @@ def test_a_stored_table_of_positions_must_be_the_computed_one(opus: Path, tmp_pa
     save_file({**tensors, name: table.half()}, tmp_path / "model.safetensors")
     assert same_bits(read_marian(tmp_path).tensors, read_marian(opus).tensors)
     save_file({**tensors, name: table + 0.1}, tmp_path / "model.safetensors")
-    with pytest.raises(FolderError, match=r"embed_positions\.weight holds no sinusoids"):
+    with pytest.raises(FolderError, match=r"embed_positions\.weight must hold sinusoids"):
         read_marian(tmp_path)
 
 
@@ -526,7 +530,7 @@ def copy_folder(folder: Path, to: Path, config: dict[str, Any] | None = None) ->
         ({"decoder_start_token_id": None}, "decoder_start_token_id in config.json is None"),
         ({"decoder_start_token_id": 5000}, "decoder_start_token_id is 5000"),
         ({"encoder_layers": 3}, r"missing: model\.encoder\.layers\.2"),
-        ({"encoder_layers": 1}, r"surplus: model\.encoder\.layers\.1"),
+        ({"encoder_layers": 1}, r"unexpected: model\.encoder\.layers\.1"),
         ({"vocab_size": 43, "decoder_vocab_size": 43}, r"source_embedding\.weight is \d+×22 instead of 43×22"),
     ],
 )
@@ -545,8 +549,9 @@ def test_all_settings_in_the_way_are_named_at_once(opus: Path, tmp_path: Path) -
 def test_a_pickle_is_refused_with_how_to_convert_it(opus: Path, tmp_path: Path) -> None:
     copy_folder(opus, tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(FolderError, match="convert it once with transformers"):
+    with pytest.raises(FolderError) as caught:
         read_marian(tmp_path)
+    assert (caught.value.path, caught.value.value) == (tmp_path, "pytorch_model.bin")
 
 
 def test_a_folder_of_another_kind_is_refused(opus: Path) -> None:
@@ -567,10 +572,10 @@ def test_a_missing_tokenizer_is_named(opus: Path, tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("vocab.json", "{", r"vocab\.json is not JSON"),
+        ("vocab.json", "{", r"vocab\.json is not valid JSON"),
         ("vocab.json", "[1]", r"vocab\.json must hold a JSON object"),
         ("source.spm", "nonsense", r"source\.spm is damaged"),
-        ("generation_config.json", "", r"generation_config\.json is not JSON"),
+        ("generation_config.json", "", r"generation_config\.json is not valid JSON"),
         ("tokenizer_config.json", '{"separate_vocabs": true}', r"target_vocab\.json"),
         ("tokenizer_config.json", '{"unk_token": "[UNK]"}', r"lacks the symbol '\[UNK\]'"),
     ],
@@ -649,7 +654,7 @@ def test_tensors_of_another_config_are_named(joint: Tokenizer, tmp_path: Path) -
     tensors = unique_tensors(Transformer(settings()))
     with pytest.raises(UsageError, match=r"output_bias is missing"):
         write_marian(tmp_path, config=settings(output_bias=True), tensors=tensors, **both)
-    with pytest.raises(UsageError, match=r"encoder\.1.* is surplus"):
+    with pytest.raises(UsageError, match=r"encoder\.1.* is unexpected"):
         write_marian(tmp_path, config=settings(num_encoder_layers=1), tensors=tensors, **both)
     with pytest.raises(UsageError, match=r"up_proj\.weight is 31×22 instead of 37×22"):
         write_marian(tmp_path, config=settings(d_ff=37), tensors=tensors, **both)
@@ -679,7 +684,7 @@ def test_tokenizers_that_do_not_fit_are_refused(
         "".join(swapped.get(part, part) for part in re.split(r"(<pad>|</s>)", text)), tmp_path / "tokenizer.json"
     )
     apart = settings(source_vocab_size=401)
-    with pytest.raises(UsageError, match="same ids on both sides"):
+    with pytest.raises(UsageError, match="same ids in both tokenizers"):
         write_marian(
             tmp_path / "out",
             config=apart,

@@ -175,14 +175,15 @@ def test_heads_that_share_keys_are_read_by_head() -> None:
         torch.testing.assert_close(trace[""].weights(heads=heads), whole[:, heads])
 
 
-@pytest.mark.parametrize("asked", [{"heads": H}, {"rows": [0, T]}, {"batch": B}, {"heads": [-H - 1]}])
-def test_what_is_not_there_is_refused(
-    asked: dict[str, int], model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
+@pytest.mark.parametrize("selection", [{"heads": H}, {"rows": [0, T]}, {"batch": B}, {"heads": [-H - 1]}])
+def test_indices_out_of_range(
+    selection: dict[str, int], model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
     with capture(model) as trace:
         model(*inputs)
-    with pytest.raises(UsageError, match="out of range"):
-        trace["decoder.0.cross"].weights(**asked)  # type: ignore[arg-type]
+    with pytest.raises(UsageError) as caught:
+        trace["decoder.0.cross"].weights(**selection)  # type: ignore[arg-type]
+    assert caught.value.value == next(iter(selection.values()))
 
 
 def test_both_axes_are_labelled(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
@@ -195,8 +196,9 @@ def test_both_axes_are_labelled(model: Pair, inputs: tuple[Tensor, Tensor, Atten
     assert trace.labels("encoder.1.self") == (list("abcdefg"), list("abcdefg"))
     assert trace.labels("decoder.0.self", batch=1) == (tokens["decoder"][1], tokens["decoder"][1])
     assert trace.labels("decoder.0.cross", batch=1) == (tokens["decoder"][1], list("wxyz"))
-    with pytest.raises(UsageError, match="there are tokens of 2 texts in the decoder, so there is no text 2"):
+    with pytest.raises(UsageError) as caught:
         trace.labels("decoder.0.self", batch=2)
+    assert (caught.value.argument, caught.value.value, caught.value.allowed) == ("batch", 2, (0, 1))
 
 
 def test_without_tokens_positions_are_the_labels(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
@@ -215,8 +217,9 @@ def test_attentions_have_the_shape_of_the_field(model: Pair, inputs: tuple[Tenso
         assert isinstance(found, tuple) and [tuple(layer.shape) for layer in found] == [shape] * 2
         stack, which = kind.split(".")
         assert all(torch.equal(layer, trace[f"{stack}.{i}.{which}"].weights()) for i, layer in enumerate(found))
-    with pytest.raises(UsageError, match=r"unknown kind of attention 'decoder\.crss'.*Did you mean 'decoder\.cross'"):
+    with pytest.raises(UsageError) as caught:
         trace.attentions("decoder.crss")
+    assert (caught.value.value, caught.value.hint) == ("decoder.crss", "decoder.cross")
 
 
 def test_a_second_pass_replaces_the_first(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
@@ -228,17 +231,18 @@ def test_a_second_pass_replaces_the_first(model: Pair, inputs: tuple[Tensor, Ten
     assert list(trace.captured) == ATTENTIONS
 
 
-def test_asking_too_early_or_for_nothing_says_what_to_do(
+def test_reading_before_the_forward_pass_or_at_an_unknown_address(
     model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
     with capture(model) as trace:
-        with pytest.raises(UsageError, match="nothing was captured"):
+        with pytest.raises(UsageError):
             trace["decoder.0.cross"]
-        with pytest.raises(UsageError, match="nothing was captured"):
+        with pytest.raises(UsageError):
             trace.attentions("decoder.cross")
         model(*inputs)
-    with pytest.raises(UsageError, match=r"unknown address 'decoder\.1\.cros'\. Did you mean 'decoder\.1\.cross'"):
+    with pytest.raises(UsageError) as caught:
         trace["decoder.1.cros"]
+    assert (caught.value.argument, caught.value.hint) == ("address", "decoder.1.cross")
 
 
 def test_nothing_stays_behind(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
@@ -462,8 +466,9 @@ def test_gates_per_head_have_gradients(model: Pair, inputs: tuple[Tensor, Tensor
 
 
 def test_an_unknown_address_suggests(model: Pair) -> None:
-    with pytest.raises(UsageError, match=r"unknown address 'decoder\.0\.croos'.*Did you mean 'decoder\.0\.cross'"):
+    with pytest.raises(UsageError) as caught:
         edit(model, "decoder.0.croos", torch.zeros_like).__enter__()
+    assert (caught.value.argument, caught.value.hint) == ("address", "decoder.0.cross")
 
 
 # --- Seeing values as they pass ---------------------------------------------------------------------------------
@@ -512,5 +517,6 @@ def test_each_part_of_an_attention_can_be_replaced(
 
 
 def test_an_attentions_own_address_cannot_be_observed(model: Pair) -> None:
-    with pytest.raises(UsageError, match=r"unknown address 'encoder\.0\.self'.*encoder\.0\.self\.heads"):
+    with pytest.raises(UsageError) as caught:
         observe(model, "encoder.0.self").__enter__()
+    assert "encoder.0.self.heads" in (caught.value.allowed or ())

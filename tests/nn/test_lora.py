@@ -147,5 +147,6 @@ def test_wrong_settings_are_named(settings: dict[str, Any], argument: str) -> No
 def test_adapters_are_not_put_on_adapters() -> None:
     model = gpt()
     add_adapters(model, LoRAConfig(), seed=0)
-    with pytest.raises(UsageError, match="has adapters already"):
+    with pytest.raises(UsageError) as caught:
         add_adapters(model, LoRAConfig(), seed=0)
+    assert caught.value.argument == "model"

@@ -1,8 +1,9 @@
-"""Keeps: every combination with `&` beside a loop over all positions."""
+"""Masks: every combination with `&`, compared with a loop over all positions."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ def parts(queries: int, keys: int, *, size: int, real: tuple[int, int], seed: in
 def brute_force(
     names: tuple[str, ...], queries: int, keys: int, *, size: int, real: tuple[int, int], allowed: Tensor
 ) -> Tensor:
-    """One decision at a time, in words."""
+    """The dense mask, one element at a time."""
     out = torch.zeros(B, H, queries, keys, dtype=torch.bool)
     for b, h, t, s in itertools.product(range(B), range(H), range(queries), range(keys)):
         position = keys - queries + t
@@ -75,7 +76,7 @@ def test_m92_every_combination_equals_a_loop_over_positions(
 
 
 @given(seed=st.integers(0, 20))
-def test_two_keeps_of_one_kind_combine_to_the_stricter(seed: int) -> None:
+def test_two_masks_of_one_kind_combine_to_the_stricter_one(seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
     real = torch.randint(0, 6, (2, B), generator=random)
     size = torch.randint(1, 6, (2,), generator=random).tolist()
@@ -96,7 +97,7 @@ def test_m93_attention_with_lengths_equals_attention_without_the_padding() -> No
         torch.testing.assert_close(padded[row : row + 1], alone, atol=1e-5, rtol=0)
 
 
-def test_what_the_kernel_can_do_itself_stays_small() -> None:
+def test_causal_and_empty_masks_stay_symbolic() -> None:
     assert masks.no_mask().is_unmasked
     assert not masks.no_mask().is_only_causal
     assert masks.causal().is_only_causal
@@ -113,13 +114,13 @@ def test_a_mask_of_lengths_grows_with_the_keys_only() -> None:
 
 
 @pytest.mark.parametrize("rows", [[1], [1, 0], [0, 0, 1]])
-def test_select_picks_rows_in_the_order_given(rows: list[int]) -> None:
+def test_select_returns_rows_in_the_given_order(rows: list[int]) -> None:
     mask = masks.lengths(torch.tensor([2, 4])) & masks.dense(torch.rand(B, 1, 5, 5) > 0.3) & masks.causal()
-    picked = mask.select(torch.tensor(rows))
-    assert torch.equal(picked.dense(5, 5), mask.dense(5, 5)[rows])
+    selected = mask.select(torch.tensor(rows))
+    assert torch.equal(selected.dense(5, 5), mask.dense(5, 5)[rows])
 
 
-def test_select_leaves_what_all_rows_share() -> None:
+def test_select_keeps_what_all_rows_share() -> None:
     shared = masks.lengths(torch.tensor([2])) & masks.dense(torch.rand(1, 1, 5, 5) > 0.3)
     assert torch.equal(shared.select(torch.tensor([2, 1])).dense(5, 5), shared.dense(5, 5))
 
@@ -131,13 +132,16 @@ def test_select_heads_touches_explicit_masks_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "argument", "value"),
     [
-        (lambda: masks.lengths(torch.ones(2, 3)), r"one number per row.*\(2, 3\)"),
-        (lambda: masks.window(0), "at least 1 position, not 0"),
-        (lambda: masks.dense(torch.ones(2, 2)), "True = may attend, not torch.float32"),
+        (lambda: masks.lengths(torch.ones(2, 3)), "lengths", (2, 3)),
+        (lambda: masks.starts(torch.ones(2, 3)), "starts", (2, 3)),
+        (lambda: masks.padding(torch.ones(2)), "attention_mask", (2,)),
+        (lambda: masks.window(0), "size", 0),
+        (lambda: masks.dense(torch.ones(2, 2)), "allowed", torch.float32),
     ],
 )
-def test_wrong_masks_say_what_is_expected(make: object, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        make()  # type: ignore[operator]
+def test_wrong_arguments_of_masks(make: Callable[[], object], argument: str, value: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert (caught.value.argument, caught.value.value) == (argument, value)

@@ -66,5 +66,6 @@ def test_make_norm_by_name() -> None:
     assert [name for name, _ in make_norm("layer", D).named_parameters()] == ["weight", "bias"]
     assert [name for name, _ in make_norm("layer", D, bias=False).named_parameters()] == ["weight"]
     assert [name for name, _ in make_norm("rms", D).named_parameters()] == ["weight"]
-    with pytest.raises(UsageError, match="Did you mean 'layer'"):
+    with pytest.raises(UsageError) as caught:
         make_norm("layers", D)
+    assert (caught.value.argument, caught.value.hint) == ("norm", "layer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -68,8 +69,9 @@ def test_m111_learned_positions_are_parameters_and_learn() -> None:
 def test_learned_positions_end() -> None:
     positions = LearnedPositions(4, length=7)
     assert positions(torch.zeros(1, 7, 4)).shape == (1, 7, 4)
-    with pytest.raises(UsageError, match="text of 8 tokens is longer than the 7 positions"):
+    with pytest.raises(UsageError) as caught:
         positions(torch.zeros(1, 7, 4), 1)
+    assert caught.value.value == 8
 
 
 def test_the_sinusoidal_table_grows_and_stays_the_same() -> None:
@@ -126,17 +128,18 @@ def test_make_positions_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "value", "hint"),
     [
-        (lambda: sinusoids(3, 5), "even number of dimensions"),
-        (lambda: RotaryPositions(7), "even head_dim"),
-        (lambda: sinusoids(3, 4, layout="halfs"), "Did you mean 'halves'"),
-        (lambda: make_positions("rotry", 4, layout="halves", max_positions=5), "Did you mean 'rotary'"),
+        (lambda: sinusoids(3, 5), 5, None),
+        (lambda: RotaryPositions(7), 7, None),
+        (lambda: sinusoids(3, 4, layout="halfs"), "halfs", "halves"),
+        (lambda: make_positions("rotry", 4, layout="halves", max_positions=5), "rotry", "rotary"),
     ],
 )
-def test_wrong_positions_say_what_is_allowed(make: object, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        make()  # type: ignore[operator]
+def test_wrong_arguments_of_positions(make: Callable[[], object], value: object, hint: str | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert (caught.value.value, caught.value.hint) == (value, hint)
 
 
 def test_waves_slow_down_as_in_llama_3_1() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.nn.attention import attention_weights
-from regard.nn.scoring import Additive, Concat, General, ScaledDotProduct
+from regard.nn.scoring import Additive, General, ScaledDotProduct
 
 B, H, T, S = 2, 3, 5, 7
 
@@ -54,19 +54,20 @@ def test_general_one_pair_at_a_time() -> None:
         torch.testing.assert_close(scores[b, h, t, s], expected, atol=1e-12, rtol=0)
 
 
-def test_concat_one_pair_at_a_time() -> None:
+def test_luongs_concat_is_the_additive_scorer() -> None:
     torch.manual_seed(1)
-    scorer = Concat(11, 13, hidden_dim=5).double()
+    scorer = Additive(11, 13, hidden_dim=5).double()
+    weight = torch.cat((scorer.q_proj.weight, scorer.k_proj.weight), dim=1)  # W of Luong et al.
     q, k = torch.randn(B, H, T, 11, dtype=torch.float64), torch.randn(B, H, S, 13, dtype=torch.float64)
     scores = scorer(q, k)
     assert scores.shape == (B, H, T, S)
     for b, h, t, s in [(0, 0, 0, 0), (1, 2, 4, 6), (0, 1, 3, 2)]:
-        inner = torch.tanh(scorer.proj.weight @ torch.cat((q[b, h, t], k[b, h, s])))
+        inner = torch.tanh(weight @ torch.cat((q[b, h, t], k[b, h, s])))
         torch.testing.assert_close(scores[b, h, t, s], scorer.v.weight[0] @ inner, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("scorer", [Additive(4, 6, hidden_dim=3), General(4, 6), Concat(4, 6, hidden_dim=3)])
-def test_any_scorer_gives_rows_of_one(scorer: Additive | General | Concat) -> None:
+@pytest.mark.parametrize("scorer", [Additive(4, 6, hidden_dim=3), General(4, 6)])
+def test_rows_of_weights_sum_to_one(scorer: Additive | General) -> None:
     torch.manual_seed(2)
     weights = attention_weights(torch.randn(B, H, T, 4), torch.randn(B, H, S, 6), scorer=scorer)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, T), atol=1e-6, rtol=0)

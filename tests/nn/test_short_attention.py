@@ -1,4 +1,4 @@
-"""Attention over short rows: the same values and gradients as written out step by step, in float64."""
+"""Attention over short sequences in training: values and gradients equal those of the formula in float64."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from regard.nn import masks
-from regard.nn.attention import attention, attention_weights
+from regard.nn.attention import SHORT, ShortAttention, attention, attention_weights
 from regard.nn.masks import AttentionMask
-from regard.nn.short_attention import LONGEST, short_attention
 
 B, H, T, S, WIDTH, VALUES = 2, 3, 5, 7, 11, 13
-KEEPS: dict[str, Callable[[int], AttentionMask]] = {
+MASKS: dict[str, Callable[[int], AttentionMask]] = {
     "all": lambda _: masks.no_mask(),
     "some": lambda _: masks.lengths(torch.tensor([5, 3])),
     "none": lambda _: masks.lengths(torch.tensor([0, 4])),
@@ -30,30 +29,30 @@ def drawn(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("queries", [1, T])
 @pytest.mark.parametrize("keys", [T, S])
-@pytest.mark.parametrize("kind", KEEPS)
-def test_values_and_gradients(kind: str, keys: int, queries: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("kind", MASKS)
+def test_values_and_gradients_equal_the_formula(kind: str, keys: int, queries: int, dtype: torch.dtype) -> None:
     q, k, v = (
         drawn(B, H, count, width, seed=seed, dtype=dtype)
         for seed, (count, width) in enumerate([(queries, WIDTH), (keys, WIDTH), (keys, VALUES)])
     )
-    mask = KEEPS[kind](keys)
+    mask = MASKS[kind](keys)
     expected = attention_weights(q, k, mask) @ v
-    found = attention(q, k, v, mask, training=True)
+    actual = attention(q, k, v, mask, training=True)
     pull = drawn(B, H, queries, VALUES, seed=4, dtype=dtype).detach()
-    ways = [torch.autograd.grad(out, (q, k, v), pull) for out in (found, expected)]
-    torch.testing.assert_close(found, expected)
-    for one, other in zip(*ways, strict=True):
+    gradients = [torch.autograd.grad(out, (q, k, v), pull) for out in (actual, expected)]
+    torch.testing.assert_close(actual, expected)
+    for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
 
 
-def test_gradients_are_those_of_small_steps() -> None:
+def test_gradients_equal_finite_differences() -> None:
     q, k, v = (drawn(1, 2, 3, 2, seed=seed) for seed in (5, 6, 7))
-    kept = masks.lengths(torch.tensor([2])).dense(3, 3, torch.device("cpu"))
-    assert torch.autograd.gradcheck(lambda *x: short_attention(*x, kept, 0.7), (q, k, v))
+    allowed = masks.lengths(torch.tensor([2])).dense(3, 3, torch.device("cpu"))
+    assert torch.autograd.gradcheck(lambda *x: ShortAttention.apply(*x, allowed, 0.7), (q, k, v))
 
 
-def test_rows_come_as_they_lie_in_memory() -> None:
-    """Heads that are views of one product, as a model has them."""
+def test_heads_may_be_views_of_one_product() -> None:
+    """As in a model, where one matrix product gives q, k and v."""
     joint = drawn(B, T, 3 * H * WIDTH, seed=8)
 
     def heads(x: Tensor) -> tuple[Tensor, ...]:
@@ -65,13 +64,13 @@ def test_rows_come_as_they_lie_in_memory() -> None:
     torch.testing.assert_close(ways[0], ways[1])
 
 
-def test_the_fused_kernel_serves_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_inputs_use_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> Tensor:
-        raise AssertionError("not for these")
+        raise NotImplementedError
 
-    monkeypatch.setattr("regard.nn.attention.short_attention", refuse)
+    monkeypatch.setattr(ShortAttention, "apply", refuse)
     q = drawn(B, H, T, WIDTH, seed=1)
-    long = drawn(1, 1, LONGEST + 1, WIDTH, seed=2)
+    long = drawn(1, 1, SHORT + 1, WIDTH, seed=2)
     shared = drawn(B, 1, T, WIDTH, seed=3)
     cases: list[tuple[Tensor, Tensor, AttentionMask]] = [
         (long, long, masks.no_mask()),
@@ -81,5 +80,5 @@ def test_the_fused_kernel_serves_all_others(monkeypatch: pytest.MonkeyPatch) -> 
     for queries, keys, mask in cases:
         assert attention(queries, keys, keys, mask, training=True).shape == queries.shape
     attention(q, q, q)
-    with pytest.raises(AssertionError, match="not for these"):
+    with pytest.raises(NotImplementedError):
         attention(q, q, q, training=True)

@@ -1,4 +1,4 @@
-"""One thread for a while: for whoever asks, and for nobody else who has computed before."""
+"""`one_thread` limits the calling thread, but no thread that has used torch before."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def count_of_a_new_thread() -> int:
         return pool.submit(torch.get_num_threads).result()
 
 
-def test_inside_there_is_one_and_afterwards_as_many_as_before() -> None:
+def test_the_number_of_threads_is_one_inside_and_restored_after() -> None:
     with one_thread():
         assert torch.get_num_threads() == 1
         with one_thread():
             assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 1, "the inner block ends nothing that the outer has begun"
+        assert torch.get_num_threads() == 1, "the outer block is still active"
     assert torch.get_num_threads() == 3
-    with pytest.raises(ValueError, match="inside"), one_thread():
-        raise ValueError("inside")
+    with pytest.raises(KeyError), one_thread():
+        raise KeyError
     assert torch.get_num_threads() == 3
     assert count_of_a_new_thread() == 3
 
 
-def test_threads_that_have_computed_before_notice_nothing() -> None:
+def test_threads_that_used_torch_before_are_not_affected() -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(torch.get_num_threads).result() == 3
         with one_thread():
@@ -46,22 +46,22 @@ def test_threads_that_have_computed_before_notice_nothing() -> None:
         assert pool.submit(torch.get_num_threads).result() == 3
 
 
-def test_a_thread_that_meets_torch_inside_a_block_keeps_one() -> None:
-    """What torch does, and what the docstring warns of; if this fails, torch has changed for the better."""
-    met, over = threading.Event(), threading.Event()
+def test_a_thread_that_first_uses_torch_inside_a_block_stays_at_one() -> None:
+    """The docstring warns of this behavior of torch. If this fails, torch has improved."""
+    started, ended = threading.Event(), threading.Event()
     counts: list[int] = []
 
     def work() -> None:
         counts.append(torch.get_num_threads())
-        met.set()
-        over.wait(60)
+        started.set()
+        ended.wait(60)
         counts.append(torch.get_num_threads())
 
     thread = threading.Thread(target=work)
     with one_thread():
         thread.start()
-        assert met.wait(60)
-    over.set()
+        assert started.wait(60)
+    ended.set()
     thread.join()
     assert counts == [1, 1]
-    assert count_of_a_new_thread() == 3, "those that come later are not affected"
+    assert count_of_a_new_thread() == 3, "later threads are not affected"

@@ -202,11 +202,7 @@ def test_shards_are_read(tmp_path: Path) -> None:
         ("llama", {"num_hidden_layers": 4}, r"LlamaForCausalLM .*missing: model\.layers\.3\.self_attn\.q_proj"),
         ("llama", {"head_dim": 5}, "head_dim is 5"),
         ("mistral", {"sliding_window": 36}, "sliding_window is 36"),
-        (
-            "gpt2",
-            {"model_type": "mamba"},
-            "'mamba'. regard reads its own folders and those of marian, gpt2",
-        ),
+        ("gpt2", {"model_type": "mamba"}, "'mamba'"),
         ("gpt2", {"vocab_size": 300}, "room for 300"),
     ],
 )
@@ -221,5 +217,5 @@ def test_what_does_not_fit_is_named(name: str, changes: dict[str, Any], message:
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     make("gpt2").save_pretrained(tmp_path)
-    with pytest.raises(FolderError, match=r"has no tokenizer: tokenizer\.json is expected, or vocab\.json and merges"):
+    with pytest.raises(FolderError, match=r"has no tokenizer.*tokenizer\.json, or vocab\.json and merges"):
         regard.load(tmp_path)

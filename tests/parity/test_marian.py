@@ -7,18 +7,30 @@ embeddings, and the padding symbol as the first token of the target.
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Any
 
+import ctranslate2
 import pytest
 import torch
+import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
 
+from regard.checkpoint.predictors import export_folder, load_predictor, save_predictor
+from regard.generation.config import SearchConfig
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.model import Transformer
 from regard.nn import masks
 from regard.nn.hooks import capture
+from regard.nn.masks import pad
+from regard.nn.state_dict import unique_tensors
+from regard.tasks.translate.predictor import Translator
+from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.tokenizers.training import train_tokenizer
 
-marian = pytest.importorskip("transformers.models.marian.modeling_marian")
+marian = transformers.models.marian.modeling_marian
 
 PAD, EOS, VOCABULARY = 52, 0, 53
 ACTIVATIONS = {"swish": "silu", "relu": "relu", "gelu": "gelu"}
@@ -188,3 +200,116 @@ def test_gradients_equal_marians() -> None:
     assert mine is not None
     # transformers gives no gradient to the padding symbol's row of its input embeddings.
     assert (mine - expected)[:PAD].abs().max() < 1e-6 * expected.abs().max()
+
+
+# --- Exported folders in other tools ------------------------------------------------------------------------
+
+WORDS = "the cat sees a small house while seven dogs ran over every green hill and then slept"
+SENTENCES = [" ".join(random.Random(i).choices(WORDS.split(), k=3 + i % 9)) for i in range(60)]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[{}, {"position_layout": "halves", "scale_embeddings": False, "tie_embeddings": False, "output_bias": True}],
+    ids=["paper", "untied"],
+)
+def translator(request: pytest.FixtureRequest) -> Translator:
+    """A translator that has half learned to repeat sentences: padding is id 0, the start token id 2."""
+    tokenizer = train_tokenizer(SENTENCES, vocab_size=400)
+    config = TransformerConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=22,
+        d_ff=37,
+        num_heads=2,
+        head_dim=11,
+        max_positions=61,
+        dropout=0.0,
+        **request.param,
+    )
+    torch.manual_seed(5)
+    model = Transformer(config)
+    source, lengths = pad([[*tokenizer.encode(sentence), tokenizer.end_id] for sentence in SENTENCES], tokenizer.pad_id)
+    target = torch.cat((torch.full((len(source), 1), tokenizer.start_id), source[:, :-1]), dim=1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(120):
+        logits = model(source, target, masks.lengths(lengths))
+        loss = F.cross_entropy(logits.flatten(0, 1), source.flatten(), ignore_index=tokenizer.pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    search = SearchConfig(num_beams=1, max_new_tokens=17, max_len_a=None)
+    return Translator(model, TokenizerPair(tokenizer, tokenizer), config=search)
+
+
+@pytest.fixture
+def exported(translator: Translator, tmp_path: Path) -> Path:
+    save_predictor(translator, tmp_path / "model")
+    assert export_folder(tmp_path / "model", tmp_path / "exported") == ["MarianMTModel for transformers"]
+    return tmp_path / "exported"
+
+
+def test_padding_of_an_exported_folder_follows_marian(translator: Translator, exported: Path) -> None:
+    config = transformers.AutoConfig.from_pretrained(exported)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(exported)
+    size = translator.model.config.vocab_size + 1
+    assert config.vocab_size == config.decoder_vocab_size == size
+    assert config.decoder_start_token_id == config.pad_token_id == tokenizer.pad_token_id == size - 1
+    assert sorted(tokenizer.get_vocab().values()) == list(range(size))
+    embedding = marian.MarianMTModel.from_pretrained(exported).model.decoder.embed_tokens.weight
+    assert not embedding[size - 1].any()
+
+
+def test_transformers_gives_the_logits_and_greedy_text_of_an_exported_translator(
+    translator: Translator, exported: Path
+) -> None:
+    model = marian.MarianMTModel.from_pretrained(exported).eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(exported)
+    results = translator.predict(SENTENCES)
+    assert len({result.text for result in results}) > 20
+    batch = tokenizer(SENTENCES, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        for sentence, result in zip(SENTENCES[:9], results, strict=False):
+            source = tokenizer(sentence, return_tensors="pt").input_ids
+            start = torch.tensor([[model.config.decoder_start_token_id, *result.ids]])
+            logits = model(input_ids=source, decoder_input_ids=start).logits
+            expected = translator.model(source, torch.tensor([[translator.start_id, *result.ids]]))
+            torch.testing.assert_close(logits[..., :-1], expected, atol=1e-4, rtol=0)
+        ids = model.generate(**batch, max_new_tokens=17, forced_eos_token_id=None)
+    assert tokenizer.batch_decode(ids, skip_special_tokens=True) == [result.text for result in results]
+
+
+def test_ctranslate2_gives_the_greedy_text_of_an_exported_translator(
+    translator: Translator, exported: Path, tmp_path: Path
+) -> None:
+    ctranslate2.converters.TransformersConverter(str(exported)).convert(str(tmp_path / "ctranslate2"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(exported)
+    theirs = ctranslate2.Translator(str(tmp_path / "ctranslate2"), device="cpu", intra_threads=1)
+    tokens = [tokenizer.convert_ids_to_tokens(tokenizer(sentence).input_ids) for sentence in SENTENCES]
+    results = theirs.translate_batch(tokens, beam_size=1, max_decoding_length=17, return_scores=True)
+    ids = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+    expected = translator.predict(SENTENCES)
+    assert tokenizer.batch_decode(ids, skip_special_tokens=True) == [result.text for result in expected]
+
+
+def test_an_exported_translator_is_imported_with_the_same_bits(translator: Translator, exported: Path) -> None:
+    imported = load_predictor(exported)
+    assert imported.model.config == translator.model.config
+    assert imported.tokenizers == translator.tokenizers
+    assert (imported.start_id, sorted(imported.all_forbidden_ids)) == (2, [0, 2])
+    before, after = unique_tensors(translator.model), unique_tensors(imported.model)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_folder_that_transformers_saved_again_starts_from_a_zero_vector(exported: Path) -> None:
+    """`save_pretrained` drops position tables, and with them the vector of the start token."""
+    marian.MarianMTModel.from_pretrained(exported).save_pretrained(exported)
+    (exported / "regard-manifest.json").unlink()
+    theirs, imported = marian.MarianMTModel.from_pretrained(exported).eval(), load_predictor(exported)
+    assert imported.start_id == imported.tokenizers.target.pad_id == theirs.config.pad_token_id
+    source, target = torch.tensor([[5, 7, 11, 3]]), torch.tensor([[imported.start_id, 13]])
+    with torch.no_grad():
+        expected = theirs(input_ids=source, decoder_input_ids=target).logits
+        torch.testing.assert_close(imported.model(source, target), expected, atol=1e-4, rtol=0)

@@ -18,8 +18,9 @@ from regard.data.squad import Question
 from regard.metrics.spans import score_answers
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
+from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
-from regard.tasks.answer.objective import HEAD, NO_ANSWER, AnswerObjective
+from regard.tasks.answer.objective import NO_ANSWER, AnswerObjective
 from regard.tasks.answer.predictor import (
     Answer,
     QuestionAnswerer,
@@ -47,6 +48,7 @@ from regard.tokenizers.training import train_tokenizer
 from regard.training.request import TrainRequest
 from regard.utils.errors import FolderError, UsageError
 
+HEAD = HeadConfig(kind="question_answering")
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
 TOKENIZER = train_tokenizer(
     ["who sleeps in the kitchen where does the cat sleep the dog runs in a garden . ?"] * 5,
@@ -358,7 +360,7 @@ def objective(
     **changes: object,
 ) -> AnswerObjective:
     request = TrainRequest.parse("answer", options or {}, out=Path("not-written"))
-    init = EncoderInit(network(**changes), TOKENIZER, None, max_seq_len)
+    init = EncoderInit(network(**changes), TOKENIZER, HEAD, max_seq_len)
     return AnswerObjective(init, request, Splits(train, validation or train))
 
 

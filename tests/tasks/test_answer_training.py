@@ -12,8 +12,9 @@ import regard
 from regard.data.squad import Question
 from regard.nn.state_dict import unique_tensors
 from regard.tasks.answer.predictor import QuestionAnswerer
-from regard.tasks.answer.reader import AnswerReader, hold_out_passages
-from regard.tasks.answer.spec import AnswerReading
+from regard.tasks.answer.reader import AnswerReader
+from regard.tasks.answer.spec import AnswerTraining
+from regard.tasks.encoder.config import RowReading
 from regard.utils.errors import DataError, UsageError
 
 SHAPE: dict[str, Any] = dict(size="tiny", num_layers=1, d_model=16, num_heads=2, head_dim=8, d_ff=16, vocab_size=100)
@@ -25,17 +26,21 @@ def asked(passages: int, each: int) -> list[Question]:
     ]
 
 
-def test_questions_about_held_out_passages_are_hold_out_passages() -> None:
+def hold_out(questions: list[Question], fraction: float) -> tuple[list[Question], list[Question]]:
+    return AnswerReader(AnswerTraining(val_fraction=fraction)).hold_out(questions)
+
+
+def test_whole_passages_are_held_out() -> None:
     everything = asked(20, 3)
-    train, validation = hold_out_passages(everything, fraction=0.1)
+    train, validation = hold_out(everything, 0.1)
     assert (len(train), len(validation)) == (54, 6)
     assert sorted(one.id for one in (*train, *validation)) == sorted(one.id for one in everything)
     assert not {one.passage for one in train} & {one.passage for one in validation}
-    train, validation = hold_out_passages(asked(1, 10), fraction=0.1)
+    train, validation = hold_out(asked(1, 10), 0.1)
     assert (len(train), len(validation)) == (9, 1), "questions about a single passage are split"
-    assert len({one.passage for one in hold_out_passages(asked(1000, 1), fraction=0.9)[1]}) == 400
+    assert len({one.passage for one in hold_out(asked(1000, 1), 0.9)[1]}) == 400
     with pytest.raises(DataError):
-        hold_out_passages(asked(1, 1), fraction=0.1)
+        hold_out(asked(1, 1), 0.1)
 
 
 def squad(path: Path, questions: list[Question]) -> Path:
@@ -101,7 +106,7 @@ def test_settings(tmp_path: Path) -> None:
 
 
 def test_questions_to_answer_keep_their_ids(tmp_path: Path) -> None:
-    reader = AnswerReader(AnswerReading(skip_bad_rows=True))
+    reader = AnswerReader(RowReading(skip_bad_rows=True))
     (tmp_path / "a.csv").write_text("id,question,passage\nx,Who?,A cat.\ny,,A dog.\n", encoding="utf-8")
     assert reader.read_inputs(tmp_path / "a.csv") == [("Who?", "A cat.", "x")]
     assert len(reader.notes) == 2, "the row that was skipped"

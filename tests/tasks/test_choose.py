@@ -15,9 +15,10 @@ from regard.data.batches import BatchPlan
 from regard.data.multiple_choice import MultipleChoiceExample
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
+from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.tasks.base import Splits
-from regard.tasks.choose.objective import HEAD, ChooseObjective
+from regard.tasks.choose.objective import ChooseObjective
 from regard.tasks.choose.predictor import MultipleChoice, choice_scores, majority_index
 from regard.tasks.encoder.batching import collate, encode_pairs
 from regard.tasks.encoder.objective import EncoderInit
@@ -27,6 +28,7 @@ from regard.training.request import TrainRequest
 from regard.utils.errors import FolderError, UsageError
 
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
+HEAD = HeadConfig(kind="multiple_choice")
 TOKENIZER = train_tokenizer(["a b c d e f g h"] * 5, kind="wordpiece", vocab_size=60, special_tokens=SPECIAL_TOKENS)
 CHOICES = [
     MultipleChoiceExample("a b", ("c", "d e f", "g"), 1),
@@ -48,7 +50,7 @@ def objective(
     train: list[MultipleChoiceExample], validation: list[MultipleChoiceExample], net: Any = None
 ) -> ChooseObjective:
     request = TrainRequest.parse("choose", {"batch_size": 2}, out=Path("not-written"))
-    return ChooseObjective(EncoderInit(net or model(), TOKENIZER, None, 23), request, Splits(train, validation))
+    return ChooseObjective(EncoderInit(net or model(), TOKENIZER, HEAD, 23), request, Splits(train, validation))
 
 
 def logits_of(predictor: MultipleChoice, choice: MultipleChoiceExample) -> list[float]:
@@ -168,7 +170,7 @@ def test_saved_is_loaded(tmp_path: Path) -> None:
     assert isinstance(found, MultipleChoice)
     assert found.majority_label == ("1",)
     assert found("a", ("b", "c")) == predictor("a", ("b", "c"))
-    MultipleChoice(model(), TOKENIZER, majority_label=("first",)).save(tmp_path / "wrong")
+    MultipleChoice(model(), TOKENIZER, head=HEAD, majority_label=("first",)).save(tmp_path / "wrong")
     with pytest.raises(FolderError) as error:
         regard.load(tmp_path / "wrong")
     assert (error.value.argument, error.value.value) == ("majority_label", ["first"])

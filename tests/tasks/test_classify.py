@@ -19,14 +19,19 @@ from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.nn.state_dict import unique_tensors
 from regard.registry import architectures
-from regard.tasks.classify.objective import ClassifyObjective
+from regard.tasks.base import Splits
 from regard.tasks.classify.predictor import Classifier
+from regard.tasks.data import Gold, LabelledExample, Text
 from regard.tasks.encoder.batching import collate, encode_pairs, encode_texts, truncate_pair
 from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.labels import Gold, LabelledExample, LabelledSplits, Text
 from regard.tasks.encoder.objective import SPECIAL_TOKENS, EncoderInit, freeze, lr_multipliers
-from regard.tasks.encoder.sequence import baseline, class_weights, most_common_labels, sequence_scores
-from regard.tasks.pair.objective import PairObjective
+from regard.tasks.encoder.sequence import (
+    SequenceObjective,
+    baseline,
+    class_weights,
+    most_common_labels,
+    sequence_scores,
+)
 from regard.tasks.pair.predictor import PairClassifier
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
@@ -66,13 +71,13 @@ def objective(
     gold: list[Any],
     *,
     validation: list[LabelledExample] | None = None,
-    kind: Any = ClassifyObjective,
+    task: str = "classify",
     **settings: Any,
 ) -> Any:
     train = examples(texts, gold)
-    request = TrainRequest.parse(kind.predictor_class.spec.name, {"steps": 1, **settings}, out=Path("absent"))
-    splits = LabelledSplits(train, train if validation is None else validation, head=head)
-    return kind(EncoderInit(model, tokenizer, None, 16), request, splits)
+    request = TrainRequest.parse(task, {"steps": 1, **settings}, out=Path("absent"))
+    splits = Splits(train, train if validation is None else validation, head=head)
+    return SequenceObjective(EncoderInit(model, tokenizer, head, 16), request, splits)
 
 
 # --- Encoding -----------------------------------------------------------------------------------------------
@@ -162,12 +167,12 @@ def test_m149_lower_layers_have_a_lower_learning_rate(tokenizer: Tokenizer) -> N
 
 
 def test_class_weights_make_labels_count_the_same(tokenizer: Tokenizer) -> None:
-    weights = class_weights([("good",), ("good",), ("good",), ("bad",)], SINGLE)
+    weights = class_weights([1, 1, 1, 0], 2)
     assert weights.tolist() == pytest.approx([2.0, 2 / 3])
-    splits = LabelledSplits(examples(["a"], [("good",)]), examples(["b"], [("bad",)]), head=SEVERAL)
+    splits = Splits(examples(["a"], [("good",)]), examples(["b"], [("bad",)]), head=SEVERAL)
     request = TrainRequest.parse("classify", {"class_weights": "balanced"}, out=Path("absent"))
     with pytest.raises(UsageError) as error:
-        ClassifyObjective.prepare(splits, request)
+        SequenceObjective.prepare(splits, request)
     assert error.value.argument == "class_weights"
 
 
@@ -290,7 +295,7 @@ def test_one_token_type_is_enough_for_single_texts(tokenizer: Tokenizer) -> None
         PairClassifier(model, tokenizer, head=SINGLE)("a", "b")
     assert (error.value.argument, error.value.value) == ("type_vocab_size", 1)
     with pytest.raises(UsageError) as error:
-        objective(model, tokenizer, SINGLE, [("a", "b")], [("good",)], kind=PairObjective)
+        objective(model, tokenizer, SINGLE, [("a", "b")], [("good",)], task="pair")
     assert error.value.argument == "type_vocab_size"
 
 

@@ -14,12 +14,13 @@ from regard.models.bert.model import Bert
 from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.registry import architectures, tasks
+from regard.tasks.base import Splits
 from regard.tasks.classify.predictor import Classifier
 from regard.tasks.classify.reader import ClassifyReader
 from regard.tasks.classify.spec import ClassifyReading, ClassifyTraining
+from regard.tasks.data import LabelledExample
 from regard.tasks.embed.predictor import Embedder
 from regard.tasks.encoder.config import new_model_epochs
-from regard.tasks.encoder.labels import LabelledSplits
 from regard.tasks.encoder.objective import SPECIAL_TOKENS, init_encoder
 from regard.tasks.pair.reader import PairReader
 from regard.tasks.pair.spec import PairTraining
@@ -37,12 +38,12 @@ def table(path: Path, rows: list[tuple[str, str]]) -> Path:
     return path
 
 
-def read(train: Path, validation: Path | None = None) -> LabelledSplits:
+def read(train: Path, validation: Path | None = None) -> Splits[LabelledExample]:
     reader = ClassifyReader(ClassifyTraining(val_fraction=0.4))
     return reader.read([train], None if validation is None else [validation])
 
 
-def texts_of(splits: LabelledSplits) -> tuple[list[Any], list[Any]]:
+def texts_of(splits: Splits[LabelledExample]) -> tuple[list[Any], list[Any]]:
     return [example.text for example in splits.train], [example.text for example in splits.validation]
 
 

@@ -27,8 +27,7 @@ from regard.tasks.fill.spec import FillTraining
 from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS
 from regard.tokenizers.training import train_tokenizer
 from regard.training.data_parallel import DataParallel
-from regard.training.interrupts import InterruptedRunError
-from regard.training.trainer import Trainer
+from regard.training.trainer import InterruptedRunError, Trainer
 from regard.utils.errors import UsageError
 
 COLOURS = ("red", "green", "blue", "white", "black")

@@ -46,8 +46,8 @@ def model(seed: int = 0, head: HeadConfig = HEAD) -> Any:
 
 def objective(train: list[Tagged], validation: list[Tagged] | None = None, *, seed: int = 1) -> TagObjective:
     request = TrainRequest.parse("tag", {}, out=Path("not-written"))
-    init = EncoderInit(model(seed).eval(), TOKENIZER, None, 20)
-    return TagObjective(init, request, Splits(train, validation or train), HEAD)
+    init = EncoderInit(model(seed).eval(), TOKENIZER, HEAD, 20)
+    return TagObjective(init, request, Splits(train, validation or train))
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40), st.integers(4, 20))

@@ -8,6 +8,7 @@ from torch import nn
 
 from regard.nn.feed_forward import FeedForward
 from regard.nn.multihead import MultiHeadAttention
+from regard.training.config import TrainingConfig
 from regard.training.optimizers import (
     Muon,
     load_state_tensors,
@@ -105,24 +106,15 @@ def test_state_goes_through_a_checkpoint_bit_for_bit(kind: str) -> None:
 
 
 def optimizers_for(model: nn.Module, kind: str) -> list[torch.optim.Optimizer]:
-    return make_optimizers(
-        model,
-        kind=kind,
-        learning_rate=0.01,
-        muon_learning_rate=0.02,
-        betas=(0.9, 0.98),
-        adam_eps=1e-9,
-        weight_decay=0.1,
-    )
+    config = TrainingConfig(optimizer=kind, learning_rate=0.01, muon_learning_rate=0.02, weight_decay=0.1)  # type: ignore[arg-type]
+    return make_optimizers(model, config)
 
 
 def test_m149_parameters_that_learn_at_a_part_of_the_rate() -> None:
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
     lr_multipliers = dict.fromkeys(model[0].parameters(), 0.25)
-    (adam,) = make_optimizers(
-        model, kind="adamw", learning_rate=0.1, muon_learning_rate=0.1, betas=(0.9, 0.99), adam_eps=1e-8,
-        weight_decay=0.01, lr_multipliers=lr_multipliers,
-    )  # fmt: skip
+    config = TrainingConfig(optimizer="adamw", learning_rate=0.1, weight_decay=0.01)
+    (adam,) = make_optimizers(model, config, lr_multipliers=lr_multipliers)
     found = {param: (group["lr"], group["weight_decay"]) for group in adam.param_groups for param in group["params"]}
     assert found[model[0].weight] == (0.025, 0.01)
     assert found[model[0].bias] == (0.025, 0.0)

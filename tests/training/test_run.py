@@ -13,9 +13,10 @@ import regard
 from regard import api
 from regard.checkpoint.atomic_folders import COMMIT
 from regard.registry import tasks
-from regard.tasks.classify.objective import ClassifyObjective
-from regard.training.metrics_log import read_metrics
+from regard.tasks.encoder.sequence import SequenceObjective
+from regard.training.config import TrainingConfig
 from regard.training.optimizers import load_state_tensors, make_optimizers, state_tensors
+from regard.training.progress import read_metrics
 from regard.training.request import RunOptions, TrainRequest
 from regard.utils.errors import UsageError
 
@@ -59,10 +60,10 @@ def test_a_run_leaves_a_model_a_card_curves_and_a_report(reviews: Path, tmp_path
 def test_a_model_is_saved_even_if_it_cannot_be_scored(
     reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: ClassifyObjective) -> None:
+    def fail(self: SequenceObjective) -> None:
         raise UsageError("no scores today")
 
-    monkeypatch.setattr(ClassifyObjective, "evaluate", fail)
+    monkeypatch.setattr(SequenceObjective, "evaluate", fail)
     with pytest.raises(UsageError, match="no scores today"):
         train(reviews, tmp_path / "m")
     assert regard.load(tmp_path / "m")("the car is fine").label in ("good", "bad")
@@ -122,17 +123,15 @@ def test_dense_gradients_after_training(reviews: Path, tmp_path: Path) -> None:
 def test_ids_and_optimizer_states_go_to_the_device_of_the_model(reviews: Path, tmp_path: Path) -> None:
     """Checked without an accelerator: on the device `meta` every tensor of a pass must be there already."""
     request = TrainRequest.parse("classify", {"steps": 1, **SMALL}, out=tmp_path / "m")
-    task = ClassifyObjective.prepare(tasks["classify"].load("reader")(request.config).read([reviews], None), request)
-    settings: dict[str, Any] = dict(
-        kind="muon", learning_rate=0.1, muon_learning_rate=0.1, betas=(0.9, 0.98), adam_eps=1e-9, weight_decay=0.0
-    )
-    optimizers = make_optimizers(task.model, **settings)
+    task = SequenceObjective.prepare(tasks["classify"].load("reader")(request.config).read([reviews], None), request)
+    config = TrainingConfig(learning_rate=0.1, muon_learning_rate=0.1, weight_decay=0.0)
+    optimizers = make_optimizers(task.model, config)
     task.loss(range(5)).train.backward()
     for optimizer in optimizers:
         optimizer.step()
     states = state_tensors(optimizers, task.model)
     moved = task.model.to("meta")
-    there = make_optimizers(moved, **settings)
+    there = make_optimizers(moved, config)
     load_state_tensors(there, moved, states)
     restored = [value for optimizer in there for state in optimizer.state.values() for value in state.values()]
     assert restored

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.training import progress
-from regard.training.progress import LineProgress
-from regard.training.throughput import Throughput
+from regard.training.progress import LineProgress, Throughput
 
 
 def test_the_speed_is_known_from_the_first_step_on() -> None:

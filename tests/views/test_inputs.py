@@ -1,4 +1,4 @@
-"""The view of what enters a BERT: its data, its still picture, and what it refuses."""
+"""The view of the input of an encoder: its data, its still picture, and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.utils.errors import UsageError
-from regard.views.inputs import MOST_NUMBERS, MOST_TOKENS, InputSums, inputs_view
+from regard.views.inputs import MAX_NUMBERS, MAX_TOKENS, InputSums, inputs_view
 
 
 def sums(count: int = 5, width: int = 6, **changes: Any) -> InputSums:
@@ -46,18 +46,18 @@ def test_the_rows_of_the_figure_add_up() -> None:
 
 
 def test_long_texts_and_wide_vectors_are_thinned_out() -> None:
-    data = inputs_view(sums(MOST_TOKENS + 4, 3 * MOST_NUMBERS), title="long").data
-    assert (len(data["tokens"]), data["count"], data["every"]) == (MOST_TOKENS, MOST_TOKENS + 4, 3)
-    assert {len(vector) for row in data["rows"] for vector in row["vectors"]} == {MOST_NUMBERS}
+    data = inputs_view(sums(MAX_TOKENS + 4, 3 * MAX_NUMBERS), title="long").data
+    assert (len(data["tokens"]), data["count"], data["every"]) == (MAX_TOKENS, MAX_TOKENS + 4, 3)
+    assert {len(vector) for row in data["rows"] for vector in row["vectors"]} == {MAX_NUMBERS}
 
 
-def test_which_numbers_are_drawn_is_told() -> None:
-    assert "every 3rd is drawn" in inputs_view(sums(5, 128), title="tiny").svg()
-    assert "every 22nd is drawn" in inputs_view(sums(5, 1024), title="large").svg()
-    assert "is drawn" not in inputs_view(sums(5, MOST_NUMBERS), title="small").svg()
+def test_the_picture_states_which_numbers_are_drawn() -> None:
+    assert "1 in 3 " in inputs_view(sums(5, 128), title="tiny").svg()
+    assert "1 in 22 " in inputs_view(sums(5, 1024), title="large").svg()
+    assert "1 in " not in inputs_view(sums(5, MAX_NUMBERS), title="small").svg()
 
 
-def test_the_picture_has_five_strips_a_token() -> None:
+def test_the_picture_has_five_strips_per_token() -> None:
     tree = ElementTree.fromstring(inputs_view(sums(14), title="a & b").svg().encode())
     assert sum(1 for _ in tree.iter("{http://www.w3.org/2000/svg}image")) == 5 * 14
     texts = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
@@ -66,14 +66,17 @@ def test_the_picture_has_five_strips_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "argument"),
     [
-        ({"ids": [1, 2]}, "5 tokens, 2 ids and 5 segments"),
-        ({"tokens": [], "ids": [], "segments": []}, "do not fit"),
-        ({"sums": np.zeros((5, 7), dtype=np.float32)}, "must have one shape"),
-        ({"normalized": np.full((5, 6), np.nan, dtype=np.float32)}, "NaN or infinity"),
+        ({"ids": [1, 2]}, "ids"),
+        ({"tokens": [], "ids": [], "segments": []}, "ids"),
+        ({"segments": [0]}, "segments"),
+        ({"sums": np.zeros((5, 7), dtype=np.float32)}, "token_vectors"),  # they must have the width of the sums
+        ({"position_vectors": np.zeros((6, 6), dtype=np.float32)}, "position_vectors"),
+        ({"normalized": np.full((5, 6), np.nan, dtype=np.float32)}, "normalized"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+def test_inconsistent_arrays_are_refused(changes: dict[str, Any], argument: str) -> None:
+    with pytest.raises(UsageError) as error:
         sums(**changes)
+    assert error.value.argument == argument

@@ -50,22 +50,23 @@ def test_tokens_may_share_a_character() -> None:
     assert spans_view(found).svg().count("#d97200") == 5
 
 
-def test_silence_is_said() -> None:
+def test_no_answer_is_shown() -> None:
     assert "(no answer)" in spans_view(marks(candidates=[Candidate(start=0, end=0, probability=0.6)])).svg()
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("argument", "value"),
     [
-        {"marks": []},
-        {"candidates": []},
-        {"marks": [Mark(start=0, end=99, begins=0, ends=0)]},
-        {"marks": [Mark(start=4, end=11, begins=0, ends=0), Mark(start=0, end=3, begins=0, ends=0)]},
-        {"marks": [Mark(start=0, end=11, begins=0, ends=0), Mark(start=4, end=7, begins=0, ends=0)]},
-        {"marks": [Mark(start=3, end=2, begins=0, ends=0)]},
-        {"marks": [Mark(start=-1, end=2, begins=0, ends=0)]},
+        ("candidates", []),
+        ("marks", []),
+        ("marks", [(0, 99)]),
+        ("marks", [(4, 11), (0, 3)]),
+        ("marks", [(0, 11), (4, 7)]),
+        ("marks", [(3, 2)]),
+        ("marks", [(-1, 2)]),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match=r"a view of answers|the marks"):
-        marks(**changes)
+def test_marks_must_be_in_order_inside_the_passage(argument: str, value: list[tuple[int, int]]) -> None:
+    with pytest.raises(UsageError) as error:
+        marks(**{argument: [Mark(start=start, end=end, begins=0, ends=0) for start, end in value]})
+    assert error.value.argument == argument

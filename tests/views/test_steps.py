@@ -1,4 +1,4 @@
-"""The five steps as a view: what is drawn, what is left out and said to be, and what does not fit together."""
+"""The five steps as a view: what is drawn, how it is thinned, and arrays that do not fit together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 from regard.utils.errors import UsageError
-from regard.views.steps import MOST_NUMBERS, MOST_TOKENS, AttentionSteps, steps_view
+from regard.views.steps import MAX_NUMBERS, MAX_TOKENS, AttentionSteps, steps_view
 
 T, S, D, H, DH = 3, 5, 22, 3, 7  # the usual shapes of `some_steps`
 Make = Callable[..., AttentionSteps]
@@ -92,11 +92,11 @@ def test_wide_matrices_are_sampled_and_never_averaged(some_steps: Make) -> None:
     assert data["parts"]["inputs"][0]["every"] == [1, 3]  # the smallest that leaves at most 512 of 1031
 
 
-def test_of_a_long_text_the_first_tokens_are_drawn(some_steps: Make) -> None:
+def test_the_first_tokens_of_a_long_text_are_drawn(some_steps: Make) -> None:
     steps = some_steps(37, 41, cross=True)
     data = steps_view(steps, title="t").data
-    assert drawn(data, "queries").shape == (MOST_TOKENS, DH)
-    assert drawn(data, "weights").shape == (MOST_TOKENS, MOST_TOKENS)
+    assert drawn(data, "queries").shape == (MAX_TOKENS, DH)
+    assert drawn(data, "weights").shape == (MAX_TOKENS, MAX_TOKENS)
     np.testing.assert_allclose(drawn(data, "weights"), steps.weights[0, :32, :32], atol=2e-5)
     assert data["parts"]["weights"][0]["shape"] == [37, 41]
     assert len(data["rows"]) == 37, "the page can say how many there are"
@@ -107,11 +107,11 @@ def test_the_page_stays_below_a_megabyte(some_steps: Make, shape: tuple[int, int
     steps = some_steps(*shape, cross=False)
     view = steps_view(steps, title="t")
     count = sum(one["drawn"][0] * one["drawn"][1] for part in view.data["parts"].values() for one in part)
-    assert count <= MOST_NUMBERS
+    assert count <= MAX_NUMBERS
     assert len(view.html().encode()) < 1_000_000
 
 
-def test_colours_of_one_kind_share_their_scale_and_outliers_do_not_bleach_it(some_steps: Make) -> None:
+def test_matrices_of_one_kind_share_a_scale_that_outliers_do_not_bleach(some_steps: Make) -> None:
     steps = some_steps()
     loud = steps.queries.copy()
     loud[0, 0, 0] = 1000
@@ -144,16 +144,22 @@ def test_the_still_picture_has_five_numbered_steps(some_steps: Make, cross: bool
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("argument", "value"),
     [
-        ({"queries": np.zeros((H, T + 1, DH))}, r"queries have shape \(3, 4, 7\).*need \(3, 3, 7\)"),
-        ({"memory": np.zeros((S, D - 1))}, r"memory have shape \(5, 21\).*need \(5, 22\)"),
-        ({"output_matrix": np.zeros((D, H * DH))}, r"output_matrix have shape \(22, 21\).*need \(21, 22\)"),
-        ({"heads": np.full((H, T, DH), np.nan)}, "heads hold NaN"),
-        ({"weights": np.zeros((T, S))}, r"weights have shape \(3, 5\).*must be \(heads, queries, keys\)"),
-        ({"rows": ()}, "0 query tokens"),
+        ("queries", np.zeros((H, T + 1, DH))),
+        ("memory", np.zeros((S, D - 1))),
+        ("output_matrix", np.zeros((D, H * DH))),
+        ("heads", np.full((H, T, DH), np.nan)),
+        ("weights", np.zeros((T, S))),
+        ("queries", np.zeros(T)),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(some_steps: Make, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        replace(some_steps(), **changes)
+def test_arrays_that_do_not_fit_are_named(some_steps: Make, argument: str, value: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        replace(some_steps(), **{argument: value})
+    assert error.value.argument == argument
+
+
+def test_steps_need_tokens(some_steps: Make) -> None:
+    with pytest.raises(UsageError):
+        replace(some_steps(), rows=())

@@ -37,12 +37,14 @@ def test_still_picture_shows_each_token_with_its_id() -> None:
     ]
 
 
-def test_an_empty_text_has_a_picture_too() -> None:
+def test_an_empty_text_has_a_picture() -> None:
     assert "0 tokens" in tokens_view([TokenColumn(name="bpe", tokens=[])]).svg()
 
 
 def test_bad_columns_are_refused() -> None:
-    with pytest.raises(UsageError, match="at least one column"):
+    with pytest.raises(UsageError) as error:
         tokens_view([])
-    with pytest.raises(UsageError, match=r"column 'bpe', token 1 is \('a', 3\)"):
+    assert error.value.argument == "columns"
+    with pytest.raises(UsageError) as error:
         tokens_view([TokenColumn(name="bpe", tokens=[("a", "a", 1), ("a", 3)])])  # type: ignore[list-item]
+    assert error.value.value == ("a", 3)

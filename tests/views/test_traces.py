@@ -1,4 +1,4 @@
-"""Maps of a captured pass: the model's own tokens on both axes, the weights of the text without its padding."""
+"""Maps of a captured forward pass: the model's own tokens on both axes, weights without padding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from regard.models.transformer.model import Transformer
 from regard.nn import masks
 from regard.nn.hooks import Trace, capture
 from regard.utils.errors import UsageError
-from regard.views.attention import AttentionMap, attention_view
-from regard.views.traces import trace_maps
+from regard.views.attention import AttentionMap, attention_view, trace_maps
 
 LONG, SHORT, WRITTEN, HEADS, WIDE = 7, 5, 3, 3, 5  # tokens of two sources, of the target; heads, and heads at one place
 PAD = 0
@@ -114,7 +113,7 @@ def test_without_tokens_positions_are_the_labels(model: Transformer) -> None:
     assert (cross.rows, cross.columns) == (("0", "1", "2"), ("0", "1", "2", "3", "4", "5", "6"))
 
 
-def test_a_trace_that_kept_its_graph_can_be_seen(model: Transformer) -> None:
+def test_a_trace_with_its_graph_can_be_drawn(model: Transformer) -> None:
     plain, kept = both(model), both(model, grad=True)
     assert kept.weights("decoder.1.cross").requires_grad
     for address, one in by_address(kept).items():
@@ -126,21 +125,23 @@ def test_the_maps_make_a_view(model: Transformer) -> None:
     assert sorted(view.data["axes"]) == sorted([TOKENS["encoder"][1], TOKENS["decoder"][1]])
 
 
-def test_labels_that_leave_out_what_was_looked_at_are_refused(model: Transformer) -> None:
-    """Trimming takes padding away, never weights: a label for each token that the model could see must be there."""
+def test_labels_that_omit_attended_tokens_are_refused(model: Transformer) -> None:
+    """Trimming removes padding, never weights: each token that the model can attend to needs a label."""
     too_few = {"encoder": [row[:2] for row in TOKENS["encoder"]], "decoder": TOKENS["decoder"]}
     source, target, mask = padded()
     with torch.no_grad(), capture(model, tokens=too_few) as trace:
         model(source, target, mask)
-    with pytest.raises(UsageError, match=r"encoder\.0\.self.*sum to"):
+    with pytest.raises(UsageError) as error:
         trace_maps(trace)
+    assert error.value.argument == "weights"
 
 
 def test_a_text_that_is_not_in_the_batch_is_refused(model: Transformer) -> None:
-    with pytest.raises(UsageError, match=r"\[2\]"):
+    with pytest.raises(UsageError):
         trace_maps(both(model), batch=2)
 
 
-def test_an_empty_trace_says_what_to_do(model: Transformer) -> None:
-    with capture(model) as trace, pytest.raises(UsageError, match="nothing was captured: run the model inside"):
+def test_an_empty_trace_is_refused(model: Transformer) -> None:
+    with capture(model) as trace, pytest.raises(UsageError) as error:
         trace_maps(trace)
+    assert error.value.argument == "trace"

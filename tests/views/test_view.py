@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from regard.utils.errors import RegardError, UsageError
 from regard.views import page as page_module
 from regard.views.page import VIEWERS, json_for_html, link, readable, style_sheet
-from regard.views.picture import Picture, png, shown
+from regard.views.picture import Picture, png, visible_text
 from regard.views.view import View, find_browser
 
 HOSTILE = [
@@ -82,7 +82,7 @@ def data_of(document: Document) -> object:
 def drawn(title: str = "drawn") -> View:
     picture = Picture(101, 53, title)
     picture.text(3, 7, title)
-    return View("tokens", {"title": title, "note": "", "columns": []}, title, lambda: picture)
+    return View("tokens", {"title": title, "note": "", "columns": []}, title, lambda data: picture)
 
 
 @given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text()), max_size=5), st.text())
@@ -92,7 +92,7 @@ def test_no_text_becomes_markup(tokens: list[str], title: str) -> None:
         *("html", "head", "meta", "meta", "meta", "meta", "title", "style"),
         *("body", "main", "noscript", "script", "script"),
     ]
-    assert data_of(document) == {"tokens": tokens}
+    assert data_of(document) == {"title": title, "note": "", "tokens": tokens}
 
 
 @pytest.mark.parametrize("viewer", VIEWERS)
@@ -136,14 +136,14 @@ def test_every_module_and_sheet_belongs_to_a_viewer() -> None:
 
 
 def test_linking_refuses_what_it_cannot_inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    for source, complaint in [
-        ('import all from "./dom.js";', "cannot inline"),
-        ("export default 3;", "cannot inline"),
-        ('export const text = "</script>";', "would end their script element"),
-        ('import { again } from "./tokens.js";', "in a circle"),
+    for source in [
+        'import all from "./dom.js";',
+        "export default 3;",
+        'export const text = "</script>";',
+        'import { again } from "./tokens.js";',  # a circular import
     ]:
         monkeypatch.setattr(page_module, "_source", lambda _, text=source: text)
-        with pytest.raises(AssertionError, match=complaint):
+        with pytest.raises(AssertionError):
             link.__wrapped__("tokens")
 
 
@@ -168,19 +168,21 @@ def test_notebook_cell_is_a_sandboxed_frame_of_the_page() -> None:
     assert attributes["srcdoc"] == view.html()
 
 
-def test_repr_is_short_and_says_what_to_do() -> None:
+def test_repr_is_short() -> None:
     assert repr(View("tokens", {"x": "y" * 1000}, "T")) == "<View tokens: 'T'; save it as .html, .svg or .png>"
 
 
-def test_unknown_viewer_is_named_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"unknown viewer 'atention'. Did you mean 'attention'\?"):
+def test_an_unknown_viewer_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError) as error:
         View("atention", {}, "t").html()
+    assert (error.value.value, error.value.hint) == ("atention", "attention")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.zeros(2), object()])
 def test_data_that_is_not_json_is_refused(value: object) -> None:
-    with pytest.raises(UsageError, match="finite numbers"):
+    with pytest.raises(UsageError) as error:
         json_for_html({"x": value})
+    assert error.value.argument == "data"
 
 
 def test_save_writes_each_format(tmp_path: Path) -> None:
@@ -206,37 +208,42 @@ def test_png_is_the_drawing_at_twice_its_size(tmp_path: Path) -> None:
     assert struct.unpack(">II", content[16:24]) == (202, 106)
 
 
-def test_png_without_browser_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_without_a_browser_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RegardError, match="apt install chromium"):
+    with pytest.raises(RegardError) as error:
         drawn().save(tmp_path / "view.png")
+    assert (error.value.hint, error.value.allowed) == ("apt install chromium", (".svg", ".html"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_png_tells_when_the_browser_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_reports_the_exit_code_of_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "chromium"
     broken.write_text("#!/bin/sh\necho no display >&2\nexit 3\n", encoding="utf-8")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    with pytest.raises(RegardError, match=r"ended with code 3 and no picture \(no display\)"):
+    with pytest.raises(RegardError) as error:
         drawn().save(tmp_path / "view.png")
+    assert (error.value.path, error.value.value) == (broken, 3)
 
 
 @pytest.mark.parametrize("name", ["view.pdf", "view", "view.html.gz"])
-def test_unknown_ending_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=r"must end in \.html, \.svg, \.png"):
+def test_an_unknown_format_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError) as error:
         drawn().save(tmp_path / name)
+    assert error.value.allowed == (".html", ".svg", ".png")
 
 
 def test_view_without_drawing_has_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no still picture"):
+    with pytest.raises(UsageError) as error:
         View("tokens", {}, "t").save(tmp_path / "view.svg")
+    assert error.value.allowed == (".html",)
 
 
 def test_folder_that_is_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine", encoding="utf-8")
-    with pytest.raises(RegardError, match="cannot write"):
+    with pytest.raises(RegardError) as error:
         drawn().save(tmp_path / "taken" / "view.html")
+    assert error.value.path == tmp_path / "taken" / "view.html"
 
 
 def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,8 +254,9 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RegardError, match="No space left on device"):
+    with pytest.raises(RegardError) as error:
         drawn().save(path)
+    assert error.value.path == path
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -256,7 +264,7 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
 @given(st.text(alphabet=st.characters(), max_size=20))
 def test_any_text_makes_a_well_formed_drawing(text: str) -> None:
     picture = Picture(10, 10, text)
-    picture.text(1, 2, shown(text))
+    picture.text(1, 2, visible_text(text))
     root = ElementTree.fromstring(picture.svg().encode("utf-8"))
     assert root.find("{http://www.w3.org/2000/svg}title") is not None
 
@@ -269,7 +277,7 @@ def test_readable_shows_control_characters_as_pictures() -> None:
     ("token", "label"), [("", "∅"), (" ", "␣"), ("  ", "␣␣"), ("a\n", "a⏎"), ("\t", "⇥"), ("x" * 30, "x" * 17 + "…")]
 )
 def test_labels_make_blanks_visible(token: str, label: str) -> None:
-    assert shown(token) == label
+    assert visible_text(token) == label
 
 
 def test_png_bytes_hold_the_pixels() -> None:

@@ -1,10 +1,9 @@
-"""An adapter's base: the folder with the weights beside which it was learned, named so that it is found again.
+"""The base of an adapter: a reference to the folder with the weights that the adapter was trained on.
 
-An adapter folder holds no copy of these weights, which may be a thousand times its size; it says where they lay and
-what their checksum was. The checksum is one of numbers and not of files, so that a base may be moved, sharded, or
-imported from another tool's folder into one of regard's, and is still known. Where they lay is said as seen from the
-adapter's folder: what is given away should not tell how somebody's disk is arranged, and both may move together. A
-folder, or a link to one, with the name `base` inside the adapter's comes before every other place.
+An adapter folder has no copy of the base weights, which can be a thousand times larger. It stores their checksum and
+the relative path of their folder: both folders can move together, and no absolute path is published. The
+checksum covers tensors, not files, so the base may be moved, sharded or converted. A folder or link named `base`
+inside the adapter folder takes precedence.
 """
 
 from __future__ import annotations
@@ -18,52 +17,52 @@ from pathlib import Path
 
 import torch
 
-from regard.checkpoint.format1 import original_name
-from regard.checkpoint.hub import is_hub_name, kept_folder
+from regard.checkpoint.format1 import rename_tensor
+from regard.checkpoint.hub import cached_folder, is_hub_name
 from regard.checkpoint.tensors import raw_bytes
 from regard.utils.errors import FolderError, UsageError
 
-BASE = "base"  # the name of a base inside the folder of its adapter
+BASE = "base"  # name of the base folder or link inside an adapter folder
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseReference:
-    """What an adapter remembers of its base."""
+    """A reference to the base of an adapter, which is stored in the adapter's config.json."""
 
-    name: str  # a relative path or hf:owner/name, as it was given; of an absolute path the last part
-    checksum: str  # of its weights
-    relative: str = ""  # where it lay, seen from the adapter's folder
-    path: str = ""  # where it lay, in full: if it was on another drive, and in folders of earlier versions
+    name: str  # a relative path or hf:owner/name as the user gave it, or the last part of an absolute path
+    checksum: str  # checksum of the base weights
+    relative: str = ""  # its path relative to the adapter folder
+    path: str = ""  # absolute path, only if the base was on another drive or regard was an earlier version
 
     @classmethod
-    def seen_from(cls, folder: Path, *, name: str, base: Path, checksum: str) -> BaseReference:
-        """The reference to `base` of an adapter that lies in `folder`."""
-        kept = name_to_keep(name)
+    def relative_to(cls, folder: Path, *, name: str, base: Path, checksum: str) -> BaseReference:
+        """Return a reference to `base` for an adapter in `folder`."""
+        public = public_name(name)
         if is_hub_name(name):
-            return cls(name=kept, checksum=checksum)
-        path, here = base.resolve(), folder.resolve()
-        if path.anchor != here.anchor:
-            return cls(name=kept, checksum=checksum, path=path.as_posix())
-        return cls(name=kept, checksum=checksum, relative=Path(os.path.relpath(path, here)).as_posix())
+            return cls(name=public, checksum=checksum)
+        base, folder = base.resolve(), folder.resolve()
+        if base.anchor != folder.anchor:
+            return cls(name=public, checksum=checksum, path=base.as_posix())
+        return cls(name=public, checksum=checksum, relative=Path(os.path.relpath(base, folder)).as_posix())
 
-    def places(self, folder: Path) -> list[Path]:
-        """Where the base may lie, the likeliest place first: within, where it was, as it was called, beside."""
+    def candidates(self, folder: Path) -> list[Path]:
+        """Return the folders where the base may be, most likely first."""
         if is_hub_name(self.name):
-            hub = kept_folder(self.name)
-            return [folder / BASE, *([hub] if hub is not None else [])]
-        where_it_was = [folder / self.relative] if self.relative else []
-        where_it_was += [Path(self.path)] if self.path else []
-        beside = folder.resolve().parent / Path(self.name).name
-        return list(dict.fromkeys([folder / BASE, *where_it_was, Path(self.name), beside]))
+            cached = cached_folder(self.name)
+            return [folder / BASE, *([cached] if cached is not None else [])]
+        recorded = [folder / self.relative] if self.relative else []
+        recorded += [Path(self.path)] if self.path else []
+        sibling = folder.resolve().parent / Path(self.name).name
+        return list(dict.fromkeys([folder / BASE, *recorded, Path(self.name), sibling]))
 
 
-def name_to_keep(name: str) -> str:
-    """What a folder may tell of the one it came from: of an absolute path only the last part."""
+def public_name(name: str) -> str:
+    """Return the name of a folder, without the parent directories if it is an absolute path."""
     return name if is_hub_name(name) or not Path(name).is_absolute() else Path(name).name
 
 
 def weights_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
-    """The SHA-256 of names, shapes and numbers, whatever files they come from."""
+    """Return the SHA-256 of the tensors' names, dtypes, shapes and values."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -75,30 +74,23 @@ def weights_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
 def base_tensors(
     folder: Path, reference: BaseReference, read: Callable[[Path], Mapping[str, torch.Tensor]]
 ) -> Mapping[str, torch.Tensor]:
-    """The weights beside which the adapter in `folder` was learned; `read` takes them out of a model folder."""
-    others = []
-    for place in reference.places(folder):
-        if place.is_dir():
-            with contextlib.suppress(FolderError, UsageError):  # something else lies there now: the next place may do
-                tensors = read(place)
-                earlier = {original_name(name): tensor for name, tensor in tensors.items()}
-                if reference.checksum in (weights_checksum(tensors), weights_checksum(earlier)):
-                    return tensors
-            others.append(str(place))
-    remedy = (
-        f"Put the folder {reference.name}, or a link to it, at {folder / BASE}. (`regard export` turns an adapter with "
-        "a base into a model of its own.)"
-    )
-    if others:
-        raise FolderError(
-            f"{folder} is an adapter for {reference.name}, but {' and '.join(dict.fromkeys(others))} has other weights "
-            f"than the base of its training. {remedy}",
-            path=folder,
-            argument=BASE,
-        )
-    places = " and ".join(str(place) for place in reference.places(folder))
+    """Return the base weights of the adapter in `folder`; `read` returns the weights of a model folder."""
+    candidates = reference.candidates(folder)
+    existing = [candidate for candidate in candidates if candidate.is_dir()]
+    for candidate in existing:
+        with contextlib.suppress(FolderError, UsageError):  # not a model: try the next candidate
+            tensors = read(candidate)
+            format1 = {rename_tensor(name, undo=True): tensor for name, tensor in tensors.items()}
+            if reference.checksum in (weights_checksum(tensors), weights_checksum(format1)):
+                return tensors
+    if existing:
+        problem = f"{' and '.join(map(str, existing))} does not have the weights that the adapter was trained on"
+    else:
+        problem = f"its base was not found at {' and '.join(map(str, candidates))}"
     raise FolderError(
-        f"{folder} is an adapter, and its base {reference.name} was not found at {places}. {remedy}",
+        f"{folder} is an adapter for {reference.name}, but {problem}. Put the folder {reference.name}, or a link to "
+        f"it, at {folder / BASE}. (`regard export` merges an adapter and its base into one model.)",
         path=folder,
         argument=BASE,
+        value=[str(candidate) for candidate in existing or candidates],
     )

@@ -1,19 +1,18 @@
-"""Models of the Hugging Face Hub, by the name `hf:owner/name`. A path never touches the network; such a name may.
+"""Download models named `hf:owner/name` from the Hugging Face Hub. Only such names use the network; paths never do.
 
-Only what regard reads is fetched: settings, tokenizers and safetensors, never a pickle. The files are kept where
-`huggingface_hub` keeps them.
+Only files that regard reads are downloaded: configs, tokenizers and safetensors, never pickles. `huggingface_hub`
+caches them.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from regard.utils.errors import FolderError, UsageError
 
 PREFIX = "hf:"
-FILES = ("*.json", "*.safetensors", "merges.txt", "vocab.txt", "*.spm")
+FILES = ["*.json", "*.safetensors", "merges.txt", "vocab.txt", "*.spm"]
 
 _NAME = re.compile(r"hf:[\w.-]+/[\w.-]+")
 
@@ -23,38 +22,34 @@ def is_hub_name(name: str) -> bool:
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a path or of a Hub name; what is not there of the latter is fetched."""
+    """Return the folder for a path or a Hub name; download the files of a Hub model if they are not cached."""
     if not is_hub_name(name):
         return Path(name)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"--from {name} must have the form hf:owner/name.", argument="from_", value=name)
+        raise UsageError(f"a Hub model must have the form hf:owner/name, got {name}.", argument="from_", value=name)
     try:
-        import huggingface_hub
+        return _snapshot(name, local_files_only=False)
     except ImportError:
         raise UsageError(
-            f'{name} needs the extra "hub": pip install "regard[hub]". Or download the folder, and give its path.',
+            f'{name} needs the extra "hub": pip install "regard[hub]". Or download the folder and give its path.',
             argument="from_",
             value=name,
         ) from None
-    try:
-        return _fetched(huggingface_hub, name, local_files_only=False)
-    except Exception as error:  # of several libraries: no network, no such model, no permission, no space
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except Exception as error:  # several libraries raise: no network, no such model, no permission, no space
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FolderError(f"{name} cannot be downloaded: {reason}", argument="from_", value=name) from error
 
 
-def kept_folder(name: str) -> Path | None:
-    """Where an earlier fetch has put a model of the Hub; None if it is not there. Touches no network."""
+def cached_folder(name: str) -> Path | None:
+    """Return the cached folder of a Hub model, or None if it is not cached. Does not use the network."""
     try:
-        import huggingface_hub
-
-        return _fetched(huggingface_hub, name, local_files_only=True)
-    except Exception:  # not installed, not fetched, or not completely
+        return _snapshot(name, local_files_only=True)
+    except Exception:  # not installed, not downloaded, or incomplete
         return None
 
 
-def _fetched(hub: Any, name: str, *, local_files_only: bool) -> Path:
-    found = hub.snapshot_download(
-        name.removeprefix(PREFIX), allow_patterns=list(FILES), local_files_only=local_files_only
-    )
-    return Path(found)
+def _snapshot(name: str, *, local_files_only: bool) -> Path:
+    import huggingface_hub
+
+    repo = name.removeprefix(PREFIX)
+    return Path(huggingface_hub.snapshot_download(repo, allow_patterns=FILES, local_files_only=local_files_only))

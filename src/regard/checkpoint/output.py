@@ -1,174 +1,164 @@
-"""The output folder of a training: whether it may be used, and which of its files an earlier run wrote.
+"""The output folder of a training run: check that it can be used, lock it, and remove the files of an earlier run.
 
-Checked before any work starts, so that an hour of training never ends at a folder that cannot be written. `--force`
-removes only files that regard is known to have written; a folder without a sign of regard is never touched.
+It is checked before any work starts, so that a long run does not fail when it saves. `--force` removes only files
+that regard is known to have written; a folder that regard did not write is never changed.
+
+Two runs in one folder would overwrite each other's checkpoints. The operating system holds the lock on a small
+file and releases it when the process ends, so a lock file that a killed run leaves behind has no effect.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from regard.checkpoint.atomic_folders import COMMIT, finish_merge, is_edited_card
-from regard.checkpoint.lock import LOCK, sole_writer
+from regard.checkpoint.atomic_folders import COMMIT, discard_folder, finish_merge, is_edited_card
 from regard.checkpoint.manifest import MANIFEST, read_manifest
-from regard.utils.atomic_files import (
-    content_of,
-    is_temporary,
-    remove,
-    storage_errors,
-    sweep,
-    temporary_name,
-    write_synced,
-)
+from regard.utils.atomic_files import is_temporary, remove, storage_errors, write_file
 from regard.utils.errors import FolderError, UsageError, shorten_list
 
-MARKER = ".regard-run"  # says that this folder was made for a run, before its first checkpoint exists
-RUN_FILES = ("metrics.jsonl", "report.html")  # what a run leaves beside its model and checkpoints
-
-REPLACE = "Replace it: --force."
+MARKER = ".regard-run"  # marks the folder of a run, even before its first checkpoint exists
+LOCK = ".regard-lock"
+RUN_FILES = ("metrics.jsonl", "report.html")  # files of a run besides its model and checkpoints
 
 _MARKER_TEXT = "This folder belongs to a training run of regard; `regard train --force` may replace its files.\n"
+_IS_LOCKED = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
 @contextlib.contextmanager
 def output_folder(path: Path, *, resume: bool, force: bool) -> Iterator[None]:
-    """Hold `path` for a run, or raise if it cannot be used.
+    """Lock `path` for a run; raise if it cannot be used.
 
-    A new or empty folder is created and a file is written to it on trial; if the block fails before it has written
-    anything, a new folder is removed again. A folder with files needs `resume`, or `force` (`clear_output` may then
-    remove what an earlier run wrote); both are refused for folders that regard did not write, and for a folder that
-    another training holds.
+    The marker is written first, to test whether writing works. A folder with files needs `resume`, or `force`
+    (`clear_output` may then remove the earlier run); both raise for folders that regard did not write. If the
+    block fails before it has written anything, a new folder is removed again.
     """
     path = Path(path)
     is_new = not path.exists()
-    _take(path, resume=resume, force=force)
-    with sole_writer(path):
-        _take(path, resume=resume, force=force)  # another run may have ended here meanwhile
+    _prepare(path, resume=resume, force=force)
+    with lock_folder(path):
+        _prepare(path, resume=resume, force=force)  # another run may have ended in this folder in the meantime
         try:
             yield
         except BaseException:
-            if is_new:
-                _remove_unused(path)
+            if is_new and {entry.name for entry in path.iterdir()} <= {MARKER, LOCK}:
+                with contextlib.suppress(OSError):  # some systems cannot remove open files
+                    for name in (MARKER, LOCK):
+                        (path / name).unlink(missing_ok=True)
+                    path.rmdir()
             raise
 
 
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder for the block; raise if another process (or another block in this process) has locked it."""
+    try:
+        file = (folder / LOCK).open("a+b")
+    except OSError:  # for example a read-only folder: the first write will report it
+        yield
+        return
+    with file:
+        try:
+            _lock(file)
+        except OSError as error:
+            if error.errno in _IS_LOCKED:
+                raise _refuse(folder, "is in use by another training run. Wait until it ends, or choose") from None
+            # The file system does not support locks: train without one.
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: IO[bytes]) -> None:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def check_output(path: Path, *, resume: bool, force: bool) -> None:
-    """Raise if `path` cannot be used for a run, as far as reading shows; nothing is written."""
+    """Raise if `path` cannot be used for a run, without writing anything."""
     if resume and force:
-        raise UsageError("--resume continues a run and --force replaces it: give one of the two.", argument="resume")
+        raise UsageError("--resume continues a run and --force replaces it: use only one of them.", argument="resume")
     with storage_errors(path, len(_MARKER_TEXT)):
         if path.exists() and not path.is_dir():
-            raise _refused(f"--out {path} is a file; give a folder.", path)
-        present = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
-        there = [name for name in present if name not in (MARKER, LOCK) and not is_temporary(name)]
-        if there:
-            _check_use(path, there, resume=resume, force=force)
-
-
-def _take(path: Path, *, resume: bool, force: bool) -> None:
-    check_output(path, resume=resume, force=force)
-    with storage_errors(path, len(_MARKER_TEXT)):
-        path.mkdir(parents=True, exist_ok=True)
-        sweep(path)
-        _try_writing(path)
-
-
-def _remove_unused(path: Path) -> None:
-    """Remove a folder that holds nothing but the marker and the lock of a run."""
-    if {entry.name for entry in path.iterdir()} <= {MARKER, LOCK}:
-        with contextlib.suppress(OSError):  # some systems keep files that are open
-            for name in (MARKER, LOCK):
-                (path / name).unlink(missing_ok=True)
-            path.rmdir()
-
-
-def _refused(message: str, path: Path) -> UsageError:
-    return UsageError(message, argument="out", value=str(path), path=path)
-
-
-def looks_like_ours(path: Path) -> bool:
-    """Whether regard wrote into this folder: a run's marker, a model's manifest, or a checkpoint's."""
-    signs = (path / MARKER, path / MANIFEST, path / COMMIT / MANIFEST)
-    return any(sign.is_file() for sign in signs) or bool(_own_checkpoints(path))
-
-
-def _check_use(path: Path, present: list[str], *, resume: bool, force: bool) -> None:
-    there = shorten_list(_telling(present))
-    ours = looks_like_ours(path)
-    if ours and not resume and not force:
-        raise _refused(f"--out {path} already holds {_what_is_there(path, there)} Or choose another folder.", path)
-    if not ours and not resume and not force:
-        raise _refused(
-            f"--out {path} is not empty and was not written by regard ({there}). Choose another folder.", path
-        )
-    if not ours:
-        flag, verb = ("--resume", "resumed") if resume else ("--force", "replaced")
-        raise _refused(
-            f"--out {path} cannot be {verb} with {flag}: nothing in it shows that regard wrote it ({there}). Choose "
-            "another folder.",
-            path,
-        )
-
-
-def _telling(present: list[str]) -> list[str]:
-    """The names that show a user what a folder holds, the model and its checkpoints first."""
-    shown = [name for name in present if name not in (MANIFEST, COMMIT)] or present
-    return sorted(shown, key=lambda name: (not name.startswith(("model.", "checkpoint-")), name not in RUN_FILES))
-
-
-def _what_is_there(path: Path, there: str) -> str:
-    """What an earlier run left, and how to use it."""
-    model = any((path / manifest).is_file() for manifest in (MANIFEST, f"{COMMIT}/{MANIFEST}"))
-    if _own_checkpoints(path):
-        if model:
-            return (
-                f"a run and its model ({there}). Train it further: --resume with more --steps or --minutes. {REPLACE}"
-            )
-        return f"an unfinished run ({there}). Resume it: --resume. {REPLACE}"
-    if model:
-        return f"a model without a checkpoint to resume from ({there}). {REPLACE}"
-    return f"a run that has saved nothing yet ({there}). {REPLACE}"
-
-
-def _try_writing(path: Path) -> None:
-    """Write, sync and rename the marker: permissions alone do not show whether writing works."""
-    trial = path / temporary_name()
-    try:
-        write_synced(trial, content_of(_MARKER_TEXT))
-        trial.replace(path / MARKER)
-    finally:
-        remove(trial)
+            raise _refuse(path, "is a file; give a folder, or choose")
+        names = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+        names = [name for name in names if name not in (MARKER, LOCK) and not is_temporary(name)]
+        if names:
+            _check_files(path, names, resume=resume, force=force)
 
 
 def clear_output(path: Path) -> None:
-    """Remove what an earlier run wrote, and nothing else. To be called inside `output_folder`.
+    """Remove only the files that an earlier run wrote. Call it inside `output_folder`.
 
-    Checkpoints go first, then the model: a kill in between leaves a loadable model or a folder that --force
-    can replace again, and never checkpoints that a later --resume would mistake for the new run's.
+    Checkpoints are removed before the model: a kill in between leaves a loadable model or a folder that --force can
+    replace again, but no old checkpoints that a later --resume could mistake for those of the new run.
     """
     with storage_errors(path, 0):
         for checkpoint in _own_checkpoints(path):
-            discarded = path / temporary_name()
-            checkpoint.rename(discarded)
-            remove(discarded)
+            discard_folder(checkpoint)
         for name in RUN_FILES:
             (path / name).unlink(missing_ok=True)
-        with contextlib.suppress(FolderError):  # a damaged commit is removed below as it is
+        with contextlib.suppress(FolderError):  # a damaged commit is removed below
             finish_merge(path)
         remove(path / COMMIT)
-        with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest claims no files
-            for name in read_manifest(path / MANIFEST).files:
+        with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest lists no files
+            for name in read_manifest(path / MANIFEST):
                 if not is_edited_card(path, name):
                     (path / name).unlink(missing_ok=True)
         (path / MANIFEST).unlink(missing_ok=True)
 
 
+def is_written_by_regard(path: Path) -> bool:
+    """Return whether a folder has the marker of a run, the manifest of a model, or a checkpoint with a manifest."""
+    return (path / MARKER).is_file() or _has_model(path) or bool(_own_checkpoints(path))
+
+
+def _prepare(path: Path, *, resume: bool, force: bool) -> None:
+    check_output(path, resume=resume, force=force)
+    with storage_errors(path, len(_MARKER_TEXT)):
+        path.mkdir(parents=True, exist_ok=True)
+    write_file(path / MARKER, _MARKER_TEXT)  # test by writing: permissions alone are not enough
+
+
+def _refuse(path: Path, problem: str) -> UsageError:
+    return UsageError(f"--out {path} {problem} another --out.", argument="out", value=str(path), path=path)
+
+
+def _check_files(path: Path, names: list[str], *, resume: bool, force: bool) -> None:
+    shown = [name for name in names if name not in (MANIFEST, COMMIT)] or names  # list the model and checkpoints first
+    shown.sort(key=lambda name: (not name.startswith(("model.", "checkpoint-")), name not in RUN_FILES))
+    files = shorten_list(shown)
+    if not is_written_by_regard(path):
+        flag = " --resume" * resume + " --force" * force
+        conflict = f", so{flag} cannot be used" if flag else ""
+        raise _refuse(path, f"is not empty and was not written by regard ({files}){conflict}. Choose")
+    if resume or force:
+        return
+    if not _own_checkpoints(path):
+        content, advice = ("a model without a checkpoint" if _has_model(path) else "a run without a checkpoint"), ""
+    elif _has_model(path):
+        content, advice = "a run and its model", " Train it further with --resume and more --steps or --minutes."
+    else:
+        content, advice = "an unfinished run", " Resume it with --resume."
+    raise _refuse(path, f"already contains {content} ({files}).{advice} Replace it with --force, or choose")
+
+
+def _has_model(path: Path) -> bool:
+    return any((path / manifest).is_file() for manifest in (MANIFEST, f"{COMMIT}/{MANIFEST}"))
+
+
 def _own_checkpoints(path: Path) -> list[Path]:
-    """Checkpoint folders with a manifest of ours; other programs also call theirs checkpoint-<step>."""
-    return [
-        manifest.parent
-        for manifest in sorted(path.glob(f"checkpoint-*/{MANIFEST}"))
-        if not manifest.parent.is_symlink()
-    ]
+    """Return checkpoint folders with a manifest; without one, they may belong to another program."""
+    folders = [manifest.parent for manifest in sorted(path.glob(f"checkpoint-*/{MANIFEST}"))]
+    return [folder for folder in folders if not folder.is_symlink()]

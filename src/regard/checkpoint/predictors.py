@@ -1,7 +1,7 @@
-"""Predictors in model folders: save, load, import and export. Knows the registry and no task.
+"""Save, load, import and export predictors for any registered task.
 
-A folder that regard wrote names its task and its architecture in config.json. A folder of another tool is recognized by
-one of the registered formats, which reads it as if regard had written it.
+The config.json of a regard folder names its task and architecture. A folder from another tool is recognized by
+one of the registered formats, which converts it to the regard format in memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.checkpoint.adapters import BASE, BaseReference, base_tensors, name_to_keep
+from regard.checkpoint.adapters import BASE, BaseReference, base_tensors, public_name
 from regard.checkpoint.atomic_folders import is_edited_card
-from regard.checkpoint.card import Card, CardData, CardScore, model_card
+from regard.checkpoint.card import CardData, model_card
 from regard.checkpoint.folder import CARD, CONFIG, WEIGHTS, ModelFolder, read_config, read_model, write_model
-from regard.checkpoint.format1 import upgrade
+from regard.checkpoint.format1 import FORMAT, upgrade
+from regard.metrics.score import Score
 from regard.models.formats import Content, Format, export
 from regard.nn.init import empty_weights
 from regard.nn.lora import add_adapters, merge
@@ -30,29 +31,32 @@ from regard.registry import architecture_of, architectures, task_for_model, task
 from regard.spec import Architecture, TaskSpec, resolve
 from regard.utils.errors import FolderError, UsageError, config_errors, unknown
 
-FORMAT = 2  # of config.json
 LORA = "lora"  # the key of an adapter's settings in config.json
-PACKAGES = ("regard", "torch", "tokenizers")  # whose versions a card names
+PACKAGES = ("regard", "torch", "tokenizers")  # packages whose versions are listed in the card
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights to write: a whole model, or an adapter with a reference to its base."""
+    """The weights to write: a complete model, or an adapter with a reference to its base."""
 
     file: str
     tensors: Mapping[str, torch.Tensor]
-    config: Mapping[str, Any]  # what config.json says about them
+    config: Mapping[str, Any]  # additional entries of config.json
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Weights:
+        """Return the weights of a complete model."""
+        return cls(WEIGHTS, unique_tensors(model), {})
 
 
 # --- Loading ------------------------------------------------------------------------------------------------
 
 
 def load_predictor(path: Path, *, task: str | None = None, precision: Precision = "fp32") -> Any:
-    """The predictor in a folder; with `task` the one that does this task with the same model."""
+    """Load the predictor in a folder; with `task`, use its model in a predictor for that task."""
     if precision not in PRECISIONS:
         raise unknown("precision", str(precision), PRECISIONS)
-    folder = open_folder(path)
-    predictor = predictor_of(folder)
+    predictor = predictor_of(open_folder(path))
     if task is not None and task != predictor.spec.name:
         predictor = adapt(predictor, tasks[task], path)
     quantize_weights(predictor.model, precision)
@@ -60,78 +64,66 @@ def load_predictor(path: Path, *, task: str | None = None, precision: Precision 
 
 
 def open_folder(path: Path) -> ModelFolder:
-    """A model folder in the terms of the current format, whichever tool and version wrote it."""
+    """Read a model folder from any supported tool or version and convert it to the current format."""
     config = read_config(path)
     if "regard" in config:
         return upgrade(read_model(path))
-    folder, content = _convert(path, config)
+    foreign = foreign_format(path, config)
+    folder = read_model(path)
+    content = foreign.from_hf(folder)
     texts = {name: str(text) for name, text in content.texts.items()}
     return ModelFolder(path, dict(content.config), content.tensors, folder.manifest, texts=texts)
 
 
-def _convert(path: Path, config: Mapping[str, Any]) -> tuple[ModelFolder, Content]:
-    """A folder of another tool, and what it would be as one of regard's."""
-    found = foreign_format(path, config)
-    folder = read_model(path)
-    return folder, found.from_hf(folder)
-
-
 def foreign_format(path: Path, config: Mapping[str, Any]) -> Format:
-    """The format of another tool's folder, by its model_type."""
+    """Return the format of another tool's folder, according to its model_type."""
     known = {item.model_type: item for entry in architectures.usable().values() for item in formats_of(entry)}
-    kind = config.get("model_type")
-    if kind not in known:
+    model_type = config.get("model_type")
+    if model_type not in known:
         raise FolderError(
-            f"{path} holds a model of type {kind!r}. regard reads its own folders and those of {', '.join(known)}.",
-            path=str(path),
+            f"the model_type of {path} must be one of {', '.join(known)}, got {model_type!r}.",
+            path=path,
             argument="model_type",
-            value=kind,
-            allowed=tuple(known),
+            value=model_type,
+            allowed=known,
         )
-    return known[str(kind)]
+    return known[str(model_type)]
 
 
 def formats_of(architecture: Architecture) -> Sequence[Format]:
-    """The formats of other tools that hold models of an architecture."""
+    """Return the formats of other tools that an architecture can be converted from and to."""
     formats: Sequence[Format] = () if architecture.formats is None else resolve(architecture.formats)
     return formats
 
 
 def predictor_of(folder: ModelFolder) -> Any:
-    """The predictor of an opened folder."""
+    """Build the predictor in a folder that `open_folder` has read."""
     with config_errors(folder.path / CONFIG):
         architecture = architectures[folder.config["architecture"]]
         config = architecture.config(**folder.config["model"])
         with empty_weights():
             model = architecture.build(config, folder.head)
-        spec = _task(folder)
+        name, kind = folder.config["regard"].get("task"), folder.head.kind
+        spec = task_for_model(architecture.name, kind) if name is None else tasks[name]
+        if spec is None:
+            raise UsageError(f"no task uses the head {kind!r}.", argument="head", value=kind)
     _load_weights(model, folder)
     with config_errors(folder.path / CONFIG):
         return spec.load("predictor").load(folder, model)
 
 
-def _task(folder: ModelFolder) -> TaskSpec:
-    name = folder.config["regard"].get("task")
-    if name is not None:
-        return tasks[name]
-    found = task_for_model(folder.config["architecture"], folder.head.kind)
-    if found is None:
-        raise UsageError(f"no task uses the head {folder.head.kind!r}.", argument="head", value=folder.head.kind)
-    return found
-
-
 def adapt(predictor: Any, spec: TaskSpec, path: Path) -> Any:
-    """The predictor of another task around the same model; refused where the model cannot do it."""
-    found = spec.load("predictor").adapt(predictor)
-    if found is None:
+    """Return a predictor for another task with the same model; raise if the model does not support the task."""
+    adapted = spec.load("predictor").adapt(predictor)
+    if adapted is None:
         raise UsageError(
-            f"{path} holds {predictor.spec.noun}, which cannot {spec.name}. Use `regard {predictor.spec.name} {path}`, "
-            f"or train a model with `regard train {spec.name}`.",
+            f"{path} is {predictor.spec.noun}, which cannot {spec.name}. Use `regard {predictor.spec.name} {path}`, or "
+            f"train a model with `regard train {spec.name}`.",
             argument="task",
             value=spec.name,
-            path=str(path),
+            path=path,
         )
-    return found
+    return adapted
 
 
 def _load_weights(model: nn.Module, folder: ModelFolder) -> None:
@@ -148,7 +140,7 @@ def _load_weights(model: nn.Module, folder: ModelFolder) -> None:
     def read_base(path: Path) -> Mapping[str, torch.Tensor]:
         base = open_folder(path)
         if base.is_adapter:
-            raise FolderError(f"the base {path} of {folder.path} is an adapter itself.", path=str(path))
+            raise FolderError(f"the base of {folder.path} must be a whole model, but {path} is an adapter.", path=path)
         return base.tensors
 
     load_into(model, dict(base_tensors(folder.path, reference, read_base)))
@@ -160,39 +152,31 @@ def _load_weights(model: nn.Module, folder: ModelFolder) -> None:
 # --- Saving -------------------------------------------------------------------------------------------------
 
 
-def save_predictor(predictor: Any, path: Path, *, force: bool = False, origin: str = "") -> None:
-    """Write a predictor that was loaded, imported or trained."""
-    weights = Weights(WEIGHTS, unique_tensors(predictor.model), {})
-    settings = {**predictor.model.config.to_dict(), **predictor.config.to_dict()}
-    write_predictor(predictor, path, weights=weights, settings=settings, origin=origin, force=force)
-
-
-def write_predictor(
+def save_predictor(
     predictor: Any,
     path: Path,
     *,
-    weights: Weights,
-    settings: Mapping[str, Any],
+    weights: Weights | None = None,  # default: all weights of the model
+    settings: Mapping[str, Any] | None = None,  # for the card; default: the model and prediction configs
     training: Mapping[str, Any] | None = None,
     sources: Sequence[CardData] = (),
-    scores: Sequence[CardScore] = (),
+    scores: Sequence[Score] = (),
     origin: str = "",
     force: bool = False,
 ) -> None:
-    """Write config, weights, tokenizer and card. A card that was edited by hand stays."""
-    config = {
-        **_config(predictor),
-        **weights.config,
-        **({"training": dict(training)} if training is not None else {}),
-    }
+    """Write the config, weights, tokenizer and card. Keep a card that the user edited."""
+    weights = weights or Weights.of(predictor.model)
+    config = {**_config(predictor), **weights.config}
+    if training is not None:
+        config["training"] = dict(training)
     texts = dict(predictor.tokenizer_files())
     if not is_edited_card(path, CARD):
-        texts[CARD] = predictor_card(predictor, path, settings=settings, sources=sources, scores=scores, origin=origin)
+        texts[CARD] = _card(predictor, path, settings=settings, sources=sources, scores=scores, origin=origin)
     write_model(path, config=config, tensors=weights.tensors, texts=texts, weights=weights.file, force=force)
 
 
 def _config(predictor: Any) -> dict[str, Any]:
-    """What config.json says about a predictor, besides where its weights come from."""
+    """Return the entries of config.json that are the same for complete models and adapters."""
     return {
         "regard": {"format": FORMAT, "task": predictor.spec.name},
         "architecture": architecture_of(predictor.model).name,
@@ -202,36 +186,34 @@ def _config(predictor: Any) -> dict[str, Any]:
     }
 
 
-def predictor_card(
+def _card(
     predictor: Any,
     path: Path,
     *,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
     sources: Sequence[CardData] = (),
-    scores: Sequence[CardScore] = (),
+    scores: Sequence[Score] = (),
     origin: str = "",
 ) -> str:
-    """The model card, derived from the task's spec."""
+    """Return the model card, based on the spec of the task."""
     spec: TaskSpec = predictor.spec
-    name = Path(name_to_keep(str(path)))
-    shown = " ".join('"…"' for _ in spec.inputs)
-    start = settings.get("from")
-    parts = [predictor.summary, origin, f"It was trained from the weights of {start}." if start else ""]
+    name = Path(public_name(str(path)))
+    inputs = " ".join('"…"' for _ in spec.inputs)
+    if settings is None:
+        settings = {**predictor.model.config.to_dict(), **predictor.config.to_dict()}
+    start = f"It was trained from the weights of {settings['from']}." if settings.get("from") else ""
     return model_card(
-        Card(
-            title=path.name,
-            summary=" ".join(part for part in parts if part),
-            task=spec.name,
-            num_parameters=sum(param.numel() for param in predictor.model.parameters()),
-            data=tuple(sources),
-            settings=settings,
-            scores=tuple(scores),
-            command=f"regard {spec.name} {name} {shown}\nregard evaluate {name} {spec.data_example}",
-            python=f'import regard\n\nmodel = regard.load("{name.as_posix()}")\n'
-            f"print(model({shown.replace(' ', ', ')}))",
-            versions={package: version(package) for package in PACKAGES},
-            pipeline=spec.hub_pipeline or "",
-        )
+        title=path.name,
+        summary=" ".join(part for part in (predictor.summary, origin, start) if part),
+        task=spec.name,
+        num_parameters=sum(param.numel() for param in predictor.model.parameters()),
+        data=sources,
+        settings=settings,
+        scores=scores,
+        command=f"regard {spec.name} {name} {inputs}\nregard evaluate {name} {spec.data_example}",
+        python=f'import regard\n\nmodel = regard.load("{name.as_posix()}")\nprint(model({inputs.replace(" ", ", ")}))',
+        versions={package: version(package) for package in PACKAGES},
+        pipeline=spec.hub_pipeline or "",
     )
 
 
@@ -239,11 +221,11 @@ def predictor_card(
 
 
 def import_folder(path: Path, out: Path, *, force: bool = False) -> Any:
-    """Read a folder of another tool and write it as one of regard's."""
+    """Read a folder from another tool and write it as a regard folder."""
     _check_different(path, out)
     config = read_config(path)
     if "regard" in config:
-        raise FolderError(f"{path} is a regard folder already.", path=str(path))
+        raise FolderError(f"{path} is already a regard folder and does not need an import.", path=path)
     predictor = load_predictor(path)
     origin = f"Imported from the {config['model_type']} folder {path.name}."
     save_predictor(predictor, out, force=force, origin=origin)
@@ -251,18 +233,16 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> Any:
 
 
 def export_folder(path: Path, out: Path, *, force: bool = False) -> list[str]:
-    """Write a model as a folder that `transformers` loads; returns the class it became, and what was lost."""
+    """Write a model as a folder that `transformers` can load; return its class name and notes on the conversion."""
     _check_different(path, out)
     predictor = load_predictor(path)
     architecture = architecture_of(predictor.model)
     formats = formats_of(architecture)
     if not formats:
-        raise UsageError(f"models of type {architecture.name} have no format of another tool.", argument="model")
+        raise UsageError(f"{architecture.name} models cannot be exported to another format.", argument="model")
     content = Content(_config(predictor), unique_tensors(predictor.model), predictor.tokenizer_files())
     exported = export(formats, content)
-    settings = {**predictor.model.config.to_dict(), **predictor.config.to_dict()}
-    card = predictor_card(predictor, out, settings=settings, origin=f"Exported from the regard folder {path.name}.")
-    texts = {**exported.texts, CARD: card}
+    texts = {**exported.texts, CARD: _card(predictor, out, origin=f"Exported from the regard folder {path.name}.")}
     write_model(out, config=exported.config, tensors=exported.tensors, texts=texts, force=force)
     return [f"{exported.class_name} for transformers", *exported.notes]
 
@@ -270,5 +250,5 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> list[str]:
 def _check_different(path: Path, out: Path) -> None:
     if out.exists() and out.resolve() == path.resolve():
         raise UsageError(
-            f"--out {out} is the model folder itself: choose another --out.", argument="out", value=str(out)
+            f"--out must not be the model folder, got {out}. Choose another --out.", argument="out", value=str(out)
         )

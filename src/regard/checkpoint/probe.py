@@ -1,4 +1,4 @@
-"""Questions about a model folder that need no torch, so that a wrong path or flag is refused at once."""
+"""Inspect a model folder without importing torch, so that a wrong path or flag is reported immediately."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from regard.utils.errors import MissingFolderError
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a path where there is no folder."""
+    """Raise if `path` is not a folder."""
     if not path.exists():
-        raise MissingFolderError(f"model folder {path} does not exist.", argument="model", path=str(path))
+        raise MissingFolderError(f"model folder {path} does not exist.", argument="model", path=path)
     if not path.is_dir():
         raise MissingFolderError(
-            f"{path} is a file; give the model folder, which holds config.json and weights.",
+            f"{path} is a file; give the model folder, which contains config.json and weights.",
             argument="model",
-            path=str(path),
+            path=path,
         )
 
 
 def task_of(path: Path) -> str | None:
-    """The task of the model in a folder; None if the folder does not say."""
+    """Return the task of the model in a folder, or None if its config does not contain it."""
     config = probe_config(path)
     try:
         if "regard" in config:
@@ -38,7 +38,7 @@ def task_of(path: Path) -> str | None:
 
 
 def d_model_of(path: Path) -> int | None:
-    """The hidden size of the model in a folder; None if the folder does not say."""
+    """Return the d_model of the model in a folder, or None if its config does not contain it."""
     config = probe_config(path)
     shape = config.get("model", config)
     values = [shape.get(key) for key in ("d_model", "width", "hidden_size")] if isinstance(shape, Mapping) else []
@@ -46,7 +46,7 @@ def d_model_of(path: Path) -> int | None:
 
 
 def probe_config(path: Path) -> dict[str, Any]:
-    """The config.json of a folder; empty if it cannot be read, which loading the folder will report."""
+    """Return the config.json of a folder. If it cannot be read, return {}; loading the folder reports the error."""
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -1,14 +1,14 @@
-"""Checkpoints of a training run: `checkpoint-<step>/` with everything that exact resuming needs.
+"""Checkpoints of a training run: `checkpoint-<step>/` with everything that is needed to resume exactly.
 
-Each is a folder with `tensors.safetensors` (weights, optimizer), `state.json` (counters, data position,
-settings) and a manifest, and appears whole or not at all. Older ones are pruned only after the new one is in
-place. Damaged ones are passed over with a message and left for the user to look at. What the tensors and the
-state mean is the training loop's business.
+A checkpoint is a folder with `tensors.safetensors` (weights, optimizer), `state.json` (counters, data position,
+settings) and a manifest, written atomically. Old checkpoints are removed after the new one is in place.
+Damaged checkpoints are skipped with a message, but not deleted. The training loop defines the tensors and the state.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -18,22 +18,29 @@ from typing import Any
 
 import torch
 
-from regard.checkpoint.atomic_folders import SUCCESSOR, current_folder, put_folder, settle_folder, staged_folder
-from regard.checkpoint.manifest import MANIFEST, problems, read_manifest
+from regard.checkpoint.atomic_folders import (
+    SUCCESSOR,
+    current_folder,
+    discard_folder,
+    put_folder,
+    settle_folder,
+    staged_folder,
+)
+from regard.checkpoint.manifest import MANIFEST, find_damage, read_manifest
 from regard.checkpoint.tensors import read_tensors, tensors_content
-from regard.utils.atomic_files import content_of, remove, storage_errors, temporary_name
+from regard.utils.atomic_files import content_of, storage_errors
 from regard.utils.errors import FolderError
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 
-_NAME = re.compile(r"checkpoint-(\d+)(?:" + re.escape(SUCCESSOR) + ")?")
-_SCANS = 5  # how often the search starts again because another process pruned what it was reading
+_NAME = re.compile(rf"checkpoint-(\d+)(?:{re.escape(SUCCESSOR)})?")
+_ATTEMPTS = 5  # number of searches, if another process removes checkpoints during each of them
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint; `skipped` says which newer ones were damaged, one message each."""
+    """A verified checkpoint; `skipped` has one message for each newer checkpoint that is damaged."""
 
     step: int
     tensors: dict[str, torch.Tensor]
@@ -45,50 +52,47 @@ class Checkpoint:
 def write_checkpoint(
     run: Path, step: int, *, tensors: Mapping[str, torch.Tensor], state: Mapping[str, Any], keep: int = 2
 ) -> Path:
-    """Write `checkpoint-<step>` into the run folder atomically, then prune all but the newest `keep`.
+    """Write `checkpoint-<step>` into the run folder atomically, then remove all but the newest `keep`.
 
-    `state` must consist of what JSON returns unchanged: dictionaries with text keys, lists, text, numbers,
-    booleans and None. A checkpoint of the same step is replaced; if it was damaged it is kept under another name.
-    Those of later steps are never touched.
+    `state` must be plain JSON: dictionaries with string keys, lists, strings, numbers, booleans and None. An existing
+    checkpoint of this step is replaced, or renamed if it is damaged. Checkpoints of later steps stay unchanged.
     """
     if step < 0 or keep < 1:
         raise ValueError(f"step must be at least 0 and keep at least 1; got step={step}, keep={keep}")
+    _check_json(dict(state), "state")
     run = Path(run)
     target = run / f"checkpoint-{step}"
-    contents = {
-        STATE: content_of(_state_text(step, state)),
-        TENSORS: tensors_content(tensors),
-    }
+    state_text = json.dumps({"step": step, "state": dict(state)}) + "\n"
+    contents = {STATE: content_of(state_text), TENSORS: tensors_content(tensors)}
     num_bytes = sum(content.num_bytes for content in contents.values())
-    with storage_errors(target, num_bytes, _what_is_intact(run)):
+    with storage_errors(target, num_bytes, _reassurance(run)):
         run.mkdir(parents=True, exist_ok=True)
-        for unsettled in run.glob(f"checkpoint-*{SUCCESSOR}"):
-            settle_folder(unsettled.with_name(unsettled.name.removesuffix(SUCCESSOR)))
+        for successor in run.glob(f"checkpoint-*{SUCCESSOR}"):
+            settle_folder(successor.with_name(successor.name.removesuffix(SUCCESSOR)))
         with staged_folder(run, contents) as staged:
             _set_aside_if_damaged(target)
             put_folder(staged, target)
-    with contextlib.suppress(OSError):  # the new one is safe; an old one too many does no harm
+    with contextlib.suppress(OSError):  # the new checkpoint is safe; an extra old one does no harm
         _prune(run, step, keep)
     return target
 
 
 def last_good_checkpoint(run: Path) -> Checkpoint | None:
-    """The newest checkpoint that verifies, or None if the run has none yet.
+    """Return the newest checkpoint that passes verification, or None if the run has no checkpoint yet.
 
-    When there are checkpoints and every one of them is damaged, that is an error: starting again from nothing
-    must be the user's decision.
+    Raise if all checkpoints are damaged, so that the user decides whether to start again.
     """
     run = Path(run)
-    for _ in range(_SCANS):
+    for _ in range(_ATTEMPTS):
         skipped: list[str] = []
-        vanished = False
-        for _step, path in _existing(run):
+        is_pruned = False
+        for _step, path in _checkpoints(run):
             try:
                 return replace(read_checkpoint(path), skipped=skipped)
             except FolderError as error:
-                vanished = vanished or not path.exists()
+                is_pruned = is_pruned or not path.exists()
                 skipped.append(str(error))
-        if not vanished:
+        if not is_pruned:
             break
     if skipped:
         raise FolderError(
@@ -102,32 +106,30 @@ def last_good_checkpoint(run: Path) -> Checkpoint | None:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint folder."""
     path = Path(path)
-    if found := _problems(path, thorough=True):
-        raise FolderError(f"{path} is damaged and cannot be used: {'; '.join(found)}.", path=path)
+    damage = _find_damage(path)
     try:
-        record = json.loads((path / STATE).read_text(encoding="ascii"))
-        step, state = int(record["step"]), dict(record["state"])
+        if not damage:
+            record = json.loads((path / STATE).read_text(encoding="ascii"))
+            step, state = int(record["step"]), dict(record["state"])
+            return Checkpoint(step=step, tensors=read_tensors(path / TENSORS), state=state, path=path)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FolderError(
-            f"{path} is damaged and cannot be used: {STATE} is not readable ({error}).", path=path
-        ) from error
-    return Checkpoint(step=step, tensors=read_tensors(path / TENSORS), state=state, path=path)
+        damage = [f"{STATE} cannot be read ({error})"]
+    raise FolderError(f"{path} is damaged: {'; '.join(damage)}.", path=path)
 
 
-def _existing(run: Path) -> Iterator[tuple[int, Path]]:
-    """Steps and folders of all checkpoints, newest first; of a half-replaced one the valid folder."""
+def _checkpoints(run: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the steps and folders of all checkpoints, newest first."""
     try:
         names = [entry.name for entry in run.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return
-    steps = {int(match[1]): run / f"checkpoint-{match[1]}" for match in map(_NAME.fullmatch, names) if match}
-    for step in sorted(steps, reverse=True):
-        folder = current_folder(steps[step])
+    for step in sorted({int(match[1]) for match in map(_NAME.fullmatch, names) if match}, reverse=True):
+        folder = current_folder(run / f"checkpoint-{step}")
         if folder.is_dir():
             yield step, folder
 
 
-def _problems(path: Path, *, thorough: bool) -> list[str]:
+def _find_damage(path: Path, *, sizes_only: bool = False) -> list[str]:
     if not path.is_dir():
         return ["there is no such folder"]
     try:
@@ -136,53 +138,41 @@ def _problems(path: Path, *, thorough: bool) -> list[str]:
         return [f"{MANIFEST} is missing"]
     except (OSError, FolderError) as error:
         return [str(error)]
-    if absent := {TENSORS, STATE} - set(manifest.files):
-        return [f"{MANIFEST} lists no {' and no '.join(sorted(absent))}"]
-    return problems(manifest, lambda name: path / name, manifest.files, thorough=thorough)
+    if missing := {TENSORS, STATE} - set(manifest):
+        return [f"{MANIFEST} does not list {' and '.join(sorted(missing))}"]
+    return find_damage(manifest, lambda name: path / name, manifest, sizes_only=sizes_only)
 
 
 def _set_aside_if_damaged(target: Path) -> None:
-    if not target.exists() or not _problems(target, thorough=True):
-        return
-    aside = target.with_name(f"{target.name}.damaged")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = target.with_name(f"{target.name}.damaged-{number}")
-    target.rename(aside)
+    if target.exists() and _find_damage(target):
+        suffixes = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+        names = (target.with_name(f"{target.name}.damaged{suffix}") for suffix in suffixes)
+        target.rename(next(name for name in names if not name.exists()))
 
 
 def _prune(run: Path, step: int, keep: int) -> None:
-    """Remove good checkpoints older than `step` until `keep` are left; damaged ones neither count nor go."""
-    older = [path for other, path in _existing(run) if other < step and not _problems(path, thorough=False)]
+    """Remove good checkpoints older than `step` until `keep` are left; damaged ones are neither counted nor removed."""
+    older = [path for other, path in _checkpoints(run) if other < step and not _find_damage(path, sizes_only=True)]
     for path in older[keep - 1 :]:
-        # Renamed first, so that a kill in the middle of removing leaves a temporary and no torn checkpoint.
-        discarded = run / temporary_name()
-        path.rename(discarded)
-        remove(discarded)
+        discard_folder(path)
 
 
-def _what_is_intact(run: Path) -> str:
-    for _step, path in _existing(run):
-        if not _problems(path, thorough=False):
-            return f"The last good checkpoint, {path}, is intact: go on from it with --resume."
-    return "No earlier checkpoint exists in this run."
+def _reassurance(run: Path) -> str:
+    for _step, path in _checkpoints(run):
+        if not _find_damage(path, sizes_only=True):
+            return f"The last good checkpoint, {path}, is intact: resume from it with --resume."
+    return "This run has no earlier checkpoint."
 
 
-def _state_text(step: int, state: Mapping[str, Any]) -> str:
-    _check_json(dict(state), "state")
-    return json.dumps({"step": step, "state": dict(state)}) + "\n"
-
-
-def _check_json(value: object, where: str) -> None:
-    """Refuse what JSON would change silently: tuples become lists, number keys become text."""
+def _check_json(value: object, name: str) -> None:
+    """Raise for values that JSON would silently change: tuples become lists, and numeric keys become strings."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"{where} has the key {key!r}: only text comes back from JSON as it went")
-            _check_json(item, f"{where}[{key!r}]")
+                raise TypeError(f"the keys of {name} must be strings, got {key!r}")
+            _check_json(item, f"{name}[{key!r}]")
     elif isinstance(value, list):
-        for number, item in enumerate(value):
-            _check_json(item, f"{where}[{number}]")
+        for index, item in enumerate(value):
+            _check_json(item, f"{name}[{index}]")
     elif not (value is None or isinstance(value, str | int | float)):
-        raise TypeError(f"{where} is a {type(value).__name__}, which does not come back from JSON as it went")
+        raise TypeError(f"{name} must be a JSON value, got a {type(value).__name__}")

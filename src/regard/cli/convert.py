@@ -1,8 +1,7 @@
-"""`regard import` and `regard export`: folders of other tools, both ways."""
+"""`regard import` and `regard export`: convert from and to Hugging Face folders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,14 +10,14 @@ import tyro
 
 from regard.checkpoint.probe import check_folder
 from regard.cli.options import option, parse
-from regard.cli.output import note, print_json, print_line
+from regard.cli.output import note, print_result
 
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
     """Convert a Hugging Face folder (safetensors) into a regard folder.
 
-    Reads Marian, BERT, GPT-2, Llama, Qwen3, Mistral without a sliding window, and NanoChat.
+    Supports Marian, BERT, GPT-2, Llama, Qwen3, Mistral without a sliding window, and NanoChat.
     """
 
     folder: tyro.conf.Positional[Path] = option("Folder to read.")
@@ -28,41 +27,26 @@ class Import:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export:
+class Export(Import):
     """Convert a model into a folder that `transformers` loads with the same logits.
 
-    Works for BERT with any head, language models, and translators trained with --recipe paper. Where `transformers`
-    has no class for a model, the message names the settings in the way.
+    Supports BERT with any head, language models, and translators trained with --recipe paper. If `transformers` has no
+    class for a model, the error lists the settings that prevent the export.
     """
 
-    model: tyro.conf.Positional[Path] = option("Model folder.")
-    out: Path = option("Folder to write.")
     to: Literal["transformers"] = option("Library that loads the folder.", "transformers")
-    force: bool = option("Replace an existing model.", False)
-    json: bool = option("Print the result as JSON.", False)
 
 
-def main(verb: str, arguments: list[str]) -> int:
+def main(verb: str, words: list[str]) -> None:
+    args, _ = parse(Import if verb == "import" else Export, words, program=f"regard {verb}")
+    check_folder(args.folder)
+    from regard.checkpoint.predictors import export_folder, import_folder
+
     if verb == "import":
-        asked, _ = parse(Import, arguments, program="regard import")
-        check_folder(asked.folder)
-        from regard.checkpoint.predictors import import_folder
-
-        _report(asked.json, asked.out, [repr(import_folder(asked.folder, asked.out, force=asked.force))])
-        return 0
-    wanted, _ = parse(Export, arguments, program="regard export")
-    check_folder(wanted.model)
-    from regard.checkpoint.predictors import export_folder
-
-    _report(wanted.json, wanted.out, export_folder(wanted.model, wanted.out, force=wanted.force))
-    return 0
-
-
-def _report(as_json: bool, out: Path, result: Sequence[str]) -> None:
-    model, *notes = result
-    if as_json:
-        print_json({"folder": str(out), "model": model, "notes": notes})
-        return
-    print_line(f"{out}: {model}")
-    for line in notes:
+        model, notes = repr(import_folder(args.folder, args.out, force=args.force)), []
+    else:
+        model, *notes = export_folder(args.folder, args.out, force=args.force)
+    record = {"folder": str(args.out), "model": model, "notes": notes}
+    print_result(record, [f"{args.out}: {model}"], as_json=args.json)
+    for line in [] if args.json else notes:
         note(line)

@@ -1,4 +1,4 @@
-"""`regard look MODEL INPUT… [--view NAME]`: what a model does with an input, as one offline page or picture."""
+"""`regard look MODEL INPUT… [--view NAME]`: show what a model does with an input, as one offline page or picture."""
 
 from __future__ import annotations
 
@@ -11,66 +11,62 @@ import tyro
 
 from regard.checkpoint.probe import check_folder, task_of
 from regard.cli.options import Section, option, parse
-from regard.cli.output import check_free, print_json, print_line
+from regard.cli.output import check_drawing, print_json, print_line, print_result
 from regard.data.inputs import one_input
 from regard.registry import tasks, views
 from regard.utils.errors import UsageError
-from regard.views.view import check_format
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Show what a model does with an input: its attention, or another view of it.
+    """Show what a model does with an input: its attention, or another view.
 
-    INPUTS are what the model's task takes, each in quotes. `regard look MODEL --views` lists the views that the model
-    offers. Options after --json belong to single views.
+    INPUTS are the inputs of the model's task, each in quotes. `regard look MODEL --views` lists the views of a model.
+    Each option below --json belongs to one view.
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")
-    inputs: tyro.conf.Positional[tuple[str, ...]] = option("The input: one text, or one for each field.", ())
-    view: str | None = option("Which view (default: the first that the model offers).", None, metavar="NAME")
-    views: bool = option("List the views that the model offers.", False)
-    out: Path = option("File to write: .html (the whole view), .svg or .png (a picture).", Path("look.html"))
+    inputs: tyro.conf.Positional[tuple[str, ...]] = option("The input: one text, or one per input of the task.", ())
+    view: str | None = option("View to show (default: the first one of the model).", None, metavar="NAME")
+    views: bool = option("List the views of the model.", False)
+    out: Path = option(
+        "File to write: .html (the whole view), .svg or .png (an image), .csv, .json or .npy (attention weights).",
+        Path("look.html"),
+    )
     force: bool = option("Replace an existing file.", False)
     json: bool = option("Print the numbers of the view as JSON instead of writing a file.", False)
 
 
-def main(verb: str, arguments: list[str]) -> int:
+def main(verb: str, words: list[str]) -> None:
     sections = [Section(view.config) for view in views.usable().values() if view.config is not None]
-    asked, options = parse(Arguments, arguments, program="regard look", sections=sections)
-    check_folder(asked.model)
-    inputs = () if asked.views else _inputs(asked)
+    args, options = parse(Arguments, words, program="regard look", sections=sections)
+    check_folder(args.model)
+    inputs = () if args.views else _inputs(args)
     from regard import api
 
-    model = api.load(asked.model)
-    if asked.views:
-        offered = api.views_of(model)
-        if asked.json:
-            print_json(offered)
-        else:
-            width = max(map(len, offered), default=0)
-            print_line("\n".join(f"{name:<{width}}  {summary}" for name, summary in offered.items()))
-        return 0
-    shown = api.look(model, *inputs, view=asked.view, **options)
-    if asked.json:
-        print_json(shown.numbers())
-        return 0
-    for line in shown.lines:
-        print_line(line)
-    shown.save(asked.out)
-    print_line(str(asked.out))
-    return 0
+    model = api.load(args.model)
+    if args.views:
+        summaries = api.views_of(model)
+        width = max(map(len, summaries), default=0)
+        lines = [f"{name:<{width}}  {summary}" for name, summary in summaries.items()]
+        print_result(summaries, lines, as_json=args.json)
+        return
+    view = api.look(model, *inputs, view=args.view, **options)
+    if args.json:
+        print_json(view.numbers())
+    else:
+        view.save(args.out)
+        print_line("\n".join([*view.lines, str(args.out)]))
 
 
-def _inputs(asked: Arguments) -> Sequence[Any]:
-    """The input, with a value for each field of the task; wrong requests are refused before the model is loaded."""
-    if not any(text.strip() for text in asked.inputs):
-        raise UsageError("there is no input: give a text in quotes.", argument="inputs")
-    if asked.view is not None:
-        _ = views[asked.view]
-    if not asked.json:
-        check_free(asked.out, force=asked.force)
-        check_format(asked.out)
-    task = task_of(asked.model)
+def _inputs(args: Arguments) -> Sequence[Any]:
+    """A value for each input of the task; wrong requests are refused before the model is loaded."""
+    if not any(text.strip() for text in args.inputs):
+        raise UsageError("INPUTS is missing: add a text in quotes.", argument="inputs")
+    if args.view is not None:
+        _ = views[args.view]
+    if not args.json:
+        check_drawing(args.out, force=args.force, data=True)
+    task = task_of(args.model)
     fields = tasks[task].inputs if task is not None else ()
-    return one_input(asked.inputs, fields) if len(fields) > 1 else asked.inputs
+    return one_input(args.inputs, fields) if len(fields) > 1 else args.inputs

@@ -1,7 +1,7 @@
-"""Flags from configs: each field of a config becomes a flag; its description, range and default become the help.
+"""Flags from configs: a field of a config becomes a flag; its description, range and default become the help.
 
-Values of config fields are handed on as they were typed: the config itself converts and checks them, so that a flag
-and a Python argument give the same error.
+Values of config fields are passed on as strings. The config converts and checks them, so that a flag and a Python
+argument give the same error.
 """
 
 from __future__ import annotations
@@ -12,153 +12,121 @@ import typing
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import Annotated, Any, TypeVar
 
 import tyro
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from regard.utils.config import Config
+from regard.utils.config import Config, value_type
 
 T = TypeVar("T")
+Flag = tuple[str, Any, Any]  # name, type, dataclass field
 
 
 @dataclass(frozen=True)
 class Section:
-    """The flags of one config: which fields are left out, and other words for defaults that a recipe sets."""
+    """The flags of one config."""
 
     config: type[Config]
-    without: Collection[str] = ()
-    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    remark: str = ""  # said instead of the default where a model folder or a preset decides
+    without: Collection[str] = ()  # fields that get no flag
+    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)  # in words, where a recipe sets them
+    default: str = ""  # the default of all fields in words, where a model folder or a preset sets it
 
 
 def option(
     help: str, default: Any = dataclasses.MISSING, *, metavar: str | None = None, name: str | None = None
 ) -> Any:
-    """A flag or argument of a verb itself: a dataclass field with help."""
+    """A flag or positional argument of a command: a dataclass field with help."""
     return dataclasses.field(default=default, metadata={"help": help, "metavar": metavar, "name": name})
 
 
 def parse(
-    verb: type[T], arguments: Sequence[str], *, program: str, sections: Sequence[Section] = (), description: str = ""
+    command: type[T], words: Sequence[str], *, program: str, sections: Sequence[Section] = (), description: str = ""
 ) -> tuple[T, dict[str, Any]]:
-    """The verb's own arguments, and the config fields that were given; a wrong flag exits with code 2."""
-    own = dataclasses.fields(verb)  # type: ignore[arg-type]
-    fields = [_own_flag(verb, item) for item in own]
-    taken = {item.name for item in own}
-    from_files: set[str] = set()  # fields whose texts may come from a file
+    """The arguments of the command itself, and the config fields that were set; a wrong flag exits with code 2."""
+    own = {item.name: item for item in dataclasses.fields(command)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(command, include_extras=True)
+    flags = [_own_flag(item, hints[item.name]) for item in own.values()]
+    settings: dict[str, FieldInfo] = {}
     for section in sections:
         for name, info in section.config.model_fields.items():
-            if name not in taken and name not in section.without and not _is_mapping(info.annotation):
-                taken.add(name)
-                fields.append(_config_flag(name, info, section))
-                if isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("file") == "lines":
-                    from_files.add(name)
-    made = dataclasses.make_dataclass(verb.__name__, fields, frozen=True, kw_only=True)
+            is_mapping = typing.get_origin(info.annotation) in (dict, Mapping)  # a flag cannot express it
+            if not is_mapping and not (name in own or name in settings or name in section.without):
+                settings[name] = info
+                flags.append(_config_flag(name, info, section))
     parsed: Any = tyro.cli(
-        made,
-        args=list(arguments),
+        dataclasses.make_dataclass(command.__name__, flags, frozen=True, kw_only=True),
+        args=list(words),
         prog=program,
-        description=description or inspect.cleandoc(verb.__doc__ or ""),
+        description=description or inspect.cleandoc(command.__doc__ or ""),
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.CascadeSubcommandArgs),
     )
-    values = {item.name: getattr(parsed, item.name) for item in own}
-    others = {item.name for item in dataclasses.fields(made)}.difference(values)
-    given = {name: getattr(parsed, name) for name in others}
-    given |= {name: _texts(given[name]) for name in from_files if name in given}
-    return verb(**values), {name: value for name, value in given.items() if value not in (None, (), False)}
+    given = {name: getattr(parsed, name) for name in settings if getattr(parsed, name) not in (None, (), False)}
+    for name in given:
+        extra = settings[name].json_schema_extra
+        if isinstance(extra, dict) and extra.get("file") == "lines":
+            given[name] = _texts(given[name])
+    return command(**{name: getattr(parsed, name) for name in own}), given
 
 
 def _texts(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts as they were typed, or those of the file that a single word names: its lines, or a table's column."""
-    from regard.data.files import read_bytes
-    from regard.data.inputs import is_file, text_lines
-    from regard.data.rows import table_suffix
-    from regard.data.texts import read_text_column
+    """Texts from the command line, or from the file that a single word names: its lines or a table's column."""
+    from regard.data.inputs import is_file
+    from regard.data.texts import read_texts
 
-    if len(words) != 1 or not is_file(words[0]):
-        return words
-    path = Path(words[0])
-    return tuple(read_text_column(path) if table_suffix(path) else text_lines(read_bytes(path), path))
+    return tuple(read_texts(Path(words[0]))) if len(words) == 1 and is_file(words[0]) else words
 
 
-def value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """The value of a flag on which other flags depend, before these can be parsed."""
-    for place, word in enumerate(arguments):
-        if word == flag and place + 1 < len(arguments):
-            return arguments[place + 1]
+def value_of(flag: str, words: Sequence[str]) -> str | None:
+    """The value of a flag that decides which other flags exist, read before parsing."""
+    for index, word in enumerate(words):
+        if word == flag and index + 1 < len(words):
+            return words[index + 1]
         if word.startswith(f"{flag}="):
             return word.partition("=")[2]
     return None
 
 
-def _own_flag(verb: type, item: dataclasses.Field[Any]) -> tuple[str, Any, Any]:
-    kind: Any = typing.get_type_hints(verb, include_extras=True)[item.name]
-    positional = typing.get_origin(kind) is Annotated  # tyro.conf.Positional
-    metavar = item.metadata.get("metavar")
-    if metavar is None and positional:
-        metavar = _positional(item.name.upper(), typing.get_args(kind)[0], item.default)
+def _own_flag(item: dataclasses.Field[Any], kind: Any) -> Flag:
+    metavar = item.metadata["metavar"]
+    if metavar is None and typing.get_origin(kind) is Annotated:  # tyro.conf.Positional
+        several = typing.get_origin(typing.get_args(kind)[0]) is tuple
+        metavar = f"{item.name.upper()} …" if several else item.name.upper()
+        metavar = metavar if item.default is dataclasses.MISSING else f"[{metavar}]"
     elif metavar is None and kind is not bool:
         metavar = _metavar(kind)
-    note = tyro.conf.arg(
-        name=item.metadata.get("name"),
-        help=item.metadata.get("help", ""),
-        metavar=metavar,
-        help_behavior_hint=_hint(item.default),
-    )
-    return item.name, Annotated.__class_getitem__((kind, note)), dataclasses.field(default=item.default)  # type: ignore[attr-defined]
+    hint = "(required)" if item.default is dataclasses.MISSING else _hint(item.default)
+    return _flag(item.name, kind, item.default, hint, metavar, item.metadata["help"], item.metadata["name"])
 
 
-def _config_flag(name: str, info: FieldInfo, section: Section) -> tuple[str, Any, Any]:
-    """An optional flag. Without it the config, the recipe or the model folder decides."""
-    kind = _value_type(info.annotation)
-    switch = kind is bool and info.default is False
-    accepted: Any = bool if switch else tuple[str, ...] if typing.get_origin(kind) is tuple else str | None
-    default: Any = False if switch else () if typing.get_origin(kind) is tuple else None
-    note = tyro.conf.arg(
-        help=info.description or "",
-        metavar=None if switch else _metavar(kind),
-        help_behavior_hint=_default_hint(name, info, section),
-    )
-    return name, Annotated.__class_getitem__((accepted, note)), dataclasses.field(default=default)  # type: ignore[attr-defined]
+def _config_flag(name: str, info: FieldInfo, section: Section) -> Flag:
+    """An optional flag. Without it the config, the recipe or the model folder sets the value."""
+    kind = value_type(info.annotation)
+    default = section.defaults.get(name, section.default)
+    hint = f"(default: {default})" if default else _hint(info.default)
+    if kind is bool and info.default is False:
+        return _flag(name, bool, False, hint, None, info.description)
+    if typing.get_origin(kind) is tuple:
+        return _flag(name, tuple[str, ...], (), hint, _metavar(kind), info.description)
+    return _flag(name, str | None, None, hint, _metavar(kind), info.description)
 
 
-def _default_hint(name: str, info: FieldInfo, section: Section) -> str:
-    if name in section.defaults:
-        return f"(default: {section.defaults[name]})"
-    if section.remark:
-        return f"({section.remark})"
-    return "" if info.default is PydanticUndefined else _hint(info.default)
+def _flag(
+    field: str, kind: Any, default: Any, hint: str, metavar: str | None, help: str | None, name: str | None = None
+) -> Flag:
+    note = tyro.conf.arg(name=name, help=help or "", metavar=metavar, help_behavior_hint=hint)
+    annotation = Annotated.__class_getitem__((kind, note))  # type: ignore[attr-defined]
+    return field, annotation, dataclasses.field(default=default)
 
 
 def _hint(default: Any) -> str:
-    if default is dataclasses.MISSING:
-        return "(required)"
-    return f"(default: {default})" if default not in (None, False, (), "") else ""
-
-
-def _positional(name: str, kind: Any, default: Any) -> str:
-    """How a positional argument is written in the help: in brackets if it is optional."""
-    name = f"{name} …" if typing.get_origin(kind) is tuple else name
-    return name if default is dataclasses.MISSING else f"[{name}]"
-
-
-def _is_mapping(annotation: Any) -> bool:
-    """Mappings cannot be typed on a command line."""
-    return typing.get_origin(annotation) in (dict, Mapping)
-
-
-def _value_type(annotation: Any) -> Any:
-    """The type of an optional value without its None."""
-    members = [member for member in typing.get_args(annotation) if member is not NoneType]
-    is_optional = NoneType in typing.get_args(annotation)
-    return members[0] if is_optional and len(members) == 1 else annotation
+    is_empty = default is False or default in (None, (), "", PydanticUndefined)
+    return "" if is_empty else f"(default: {default})"
 
 
 def _metavar(annotation: Any) -> str:
-    kind = _value_type(annotation)
+    kind = value_type(annotation)
     if typing.get_origin(kind) is typing.Literal:
         return "{" + ",".join(map(str, typing.get_args(kind))) + "}"
     if typing.get_origin(kind) is tuple:

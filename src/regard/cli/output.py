@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,15 @@ def print_line(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    print_line(json.dumps(value, ensure_ascii=False))
+
+
+def print_result(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a value as JSON, or the lines that show it as text."""
+    if as_json:
+        print_json(value)
+    else:
+        print_line("\n".join(lines))
 
 
 def note(text: str) -> None:
@@ -31,9 +39,16 @@ def note(text: str) -> None:
 def check_free(path: Path, *, force: bool) -> None:
     """Refuse to replace an existing file without --force."""
     if path.exists() and not force:
-        raise UsageError(
-            f"{path} exists: choose another --out, or replace it with --force.", argument="out", value=str(path)
-        )
+        message = f"--out {path} exists. Choose another file, or replace it with --force."
+        raise UsageError(message, argument="out", value=str(path))
+
+
+def check_drawing(path: Path, *, force: bool, data: bool = False) -> None:
+    """Refuse to replace an existing file, and suffixes that no view can be saved to; `data` allows data formats."""
+    from regard.views.view import DATA_FORMATS, check_format
+
+    check_free(path, force=force)
+    check_format(path, also=DATA_FORMATS if data else ())
 
 
 def write_results(
@@ -43,17 +58,16 @@ def write_results(
     as_json: bool,
     encode: Callable[[Sequence[Any], str], str | bytes],
 ) -> None:
-    """Print results, or write them to a file in the format of its suffix; `encode` knows the task's own formats.
+    """Print results, or write them to a file in the format of its suffix; `encode` handles the task's own formats.
 
-    A result has a one-line `str`, and `record()`: its fields as JSON values. In a table a record is one row, or
-    `row()` if there is one; a result with `rows()` has several, after the number of its input.
+    A result has a one-line `str` and `record()`, its fields as JSON values. In a table a result is one row, from
+    `row()` or its record; a result with `rows()` has several, with the number of its input.
     """
     if out is None:
         sys.stdout.write(_jsonl(results) if as_json else _lines(results))
         return
-    formats: dict[str, Callable[[Sequence[Any]], str | bytes]] = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv}
-    known = formats.get(out.suffix)
-    write_file(out, known(results) if known is not None else encode(results, out.suffix))
+    encoders: dict[str, Callable[[Sequence[Any]], str | bytes]] = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv}
+    write_file(out, encoders[out.suffix](results) if out.suffix in encoders else encode(results, out.suffix))
     print_line(str(out))
 
 
@@ -80,7 +94,7 @@ def _csv(results: Sequence[Any]) -> str:
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """A record as one row: a mapping becomes a column for each key, a list becomes JSON."""
+    """A record as one row: a mapping becomes one column per key, a list becomes JSON."""
     row: dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, dict):
@@ -92,7 +106,7 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
-    """Takes the fraction that is done and shows it on stderr; None where stderr is no terminal."""
+    """A function that shows the completed fraction on stderr; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

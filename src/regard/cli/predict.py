@@ -1,4 +1,4 @@
-"""`regard TASK MODEL INPUT…`: any task, from texts, a file, a table or stdin, to text, JSON lines or a table."""
+"""`regard TASK MODEL INPUT…`: run any task on texts, a file, a table or stdin; print text, JSON lines or a table."""
 
 from __future__ import annotations
 
@@ -28,80 +28,83 @@ PICTURES = (".html", ".svg", ".png")  # of one input
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     model: tyro.conf.Positional[Path] = option("Model folder.")
-    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Texts in quotes, or a file; - or nothing reads stdin.", ())
-    out: Path | None = option("File to write instead of stdout; its suffix says how (see above).", None)
+    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Texts in quotes, or a file (default, or -: stdin).", ())
+    out: Path | None = option("File to write instead of stdout; its suffix sets the format (see above).", None)
     force: bool = option("Replace an existing file.", False)
     json: bool = option("Print one JSON object per input.", False)
     stream: bool = option("Print text as it is generated.", False)
     precision: Literal["fp32", "int8", "int4"] = option("Precision of the weights.", "fp32")
 
 
-def main(verb: str, arguments: list[str]) -> int:
+def main(verb: str, words: list[str]) -> None:
     spec = tasks[verb]
-    asked, given = parse(
+    args, given = parse(
         Arguments,
-        arguments,
+        words,
         program=f"regard {verb}",
         sections=[
-            Section(spec.predict_config, remark="default: as in the model folder"),
+            Section(spec.predict_config, default="as in the model folder"),
             Section(spec.read_config, without=spec.read_config.field_names() - spec.input_options),
         ],
         description=_description(spec),
     )
-    check_folder(asked.model)
-    _check_out(asked, spec)
+    check_folder(args.model)
+    _check_out(args, spec)
     options, reading = split_settings(given, (spec.predict_config, spec.read_config))
     spec.predict_config(**options)
-    if reading and not is_read_from_file(asked.inputs, spec.inputs):
+    if reading and not is_read_from_file(args.inputs, spec.inputs):
         name = min(reading)
         raise UsageError(f"--{name.replace('_', '-')} needs a file of inputs.", argument=name, value=reading[name])
     reader = spec.load("reader")(spec.read_config(**reading))
-    groups = read_inputs(asked.inputs, spec.inputs, reader.read_inputs)
+    groups = read_inputs(args.inputs, spec.inputs, reader.read_inputs)
     for line in reader.notes:
         note(line)
-    if asked.out is not None:
+    if args.out is not None:  # bad inputs are reported before the model is loaded
         groups = [[value for group in groups for value in group]]
     from regard.api import load
 
-    predictor = load(asked.model, task=verb, precision=asked.precision)
+    predictor = load(args.model, task=verb, precision=args.precision)
     config = predictor.config.replace(**options)
     if predictor.needs_all_inputs(config):
         groups = [[value for group in groups for value in group]]
-    if asked.out is not None and asked.out.suffix in PICTURES:
+    if args.out is not None and args.out.suffix in PICTURES:
         predictor.config = config
-        return _draw(predictor, next(iter(groups)), asked.out)
+        _draw(predictor, next(iter(groups)), args.out)
+        return
     for inputs in groups:
-        if asked.stream or (not asked.json and asked.out is None and len(inputs) == 1 and predictor.can_stream(config)):
+        if args.stream or (not args.json and args.out is None and len(inputs) == 1 and predictor.can_stream(config)):
             _stream(predictor, inputs, options)
         else:
             with progress_bar(verb) as predictor.progress:
                 results = predictor.predict(inputs, config, notify=note)
-            write_results(results, asked.out, as_json=asked.json, encode=predictor.encode_results)
+            write_results(results, args.out, as_json=args.json, encode=predictor.encode_results)
         sys.stdout.flush()
-    return 0
+
+
+def _formats(spec: TaskSpec) -> tuple[str, ...]:
+    """Suffixes that --out accepts."""
+    return spec.formats + (PICTURES if spec.views else ())
 
 
 def _description(spec: TaskSpec) -> str:
     names = " ".join(field.name.upper() for field in spec.inputs)
     fields = "\n".join(f"  {field.name}: {field.help}" for field in spec.inputs)
-    formats = ", ".join(spec.formats + (PICTURES if spec.views else ()))
     files = "a file with one input per line, or a table (.csv, .tsv, .jsonl)"
     if len(spec.inputs) == 1 and spec.inputs[0].type == "document":
-        files = "a text file, or a .jsonl with a text in each line"
-    return f"{spec.summary}\n\nINPUTS are {names}, or {files}:\n{fields}\nFiles that --out can write: {formats}."
+        files = "a text file, or a .jsonl file with one text per line"
+    return f"{spec.summary}\n\nINPUTS: {names}, or {files}.\n{fields}\nFormats of --out: {', '.join(_formats(spec))}."
 
 
-def _check_out(asked: Arguments, spec: TaskSpec) -> None:
-    if asked.stream and (asked.json or asked.out is not None):
+def _check_out(args: Arguments, spec: TaskSpec) -> None:
+    if args.stream and (args.json or args.out is not None):
         raise UsageError("--stream prints plain text: remove --json and --out.", argument="stream")
-    if asked.out is None:
+    if args.out is None:
         return
-    allowed = spec.formats + (PICTURES if spec.views else ())
-    if asked.out.suffix not in allowed:
-        raise UsageError(
-            f"--out {asked.out} must end in {', '.join(allowed)}.", argument="out", value=asked.out, allowed=allowed
-        )
-    check_free(asked.out, force=asked.force)
+    allowed = _formats(spec)
+    if args.out.suffix not in allowed:
+        message = f"--out {args.out} must end in {', '.join(allowed)}."
+        raise UsageError(message, argument="out", value=args.out, allowed=allowed)
+    check_free(args.out, force=args.force)
 
 
 def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[str, Any]) -> None:
@@ -109,15 +112,14 @@ def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[s
         for part in predictor.stream(text, notify=note, **options):
             sys.stdout.write(part)
             sys.stdout.flush()
-        sys.stdout.write("\n")
+        print_line("")
 
 
-def _draw(predictor: Predictor[Any], inputs: Sequence[Any], out: Path) -> int:
+def _draw(predictor: Predictor[Any], inputs: Sequence[Any], out: Path) -> None:
     if len(inputs) != 1:
-        raise UsageError(f"--out {out} shows one input; {len(inputs):,} were given.", argument="out", value=out)
+        raise UsageError(f"--out {out} shows one input, not {len(inputs):,}.", argument="out", value=out)
     from regard.api import look
 
     (value,) = inputs
     look(predictor, *(value if isinstance(value, tuple) else (value,))).save(out)
     print_line(str(out))
-    return 0

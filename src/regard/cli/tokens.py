@@ -28,27 +28,27 @@ class Arguments:
     json: bool = option("Print the tokens as JSON.", False)
 
 
-def main(verb: str, arguments: list[str]) -> int:
-    asked, _ = parse(Arguments, arguments, program="regard tokens")
-    check_folder(asked.model)
+def main(verb: str, words: list[str]) -> None:
+    args, _ = parse(Arguments, words, program="regard tokens")
+    check_folder(args.model)
     from regard.checkpoint.predictors import open_folder
     from regard.tokenizers.tokenizer import KINDS_WITH_MERGES
 
-    folder, own = open_folder(asked.model), f"tokenizer.{asked.side}.json"
+    folder, own = open_folder(args.model), f"tokenizer.{args.side}.json"
     tokenizer = folder.tokenizer(own if folder.has_text(own) else "tokenizer.json")
-    spans = tokenizer.token_spans(asked.text)
-    merges = tokenizer.derivation(asked.text) if tokenizer.kind in KINDS_WITH_MERGES else None
-    if asked.out is not None:
+    spans = tokenizer.token_spans(args.text)
+    merges = tokenizer.derivation(args.text) if tokenizer.kind in KINDS_WITH_MERGES else None
+    if args.out is not None:
         from regard.views.tokens import TokenColumn, tokens_view
 
-        check_free(asked.out, force=asked.force)
+        check_free(args.out, force=args.force)
         shown = [(span.text, span.token, span.id) for span in spans]
         column = TokenColumn(name=tokenizer.kind, tokens=shown, derivations=merges)
-        tokens_view([column], title=asked.text).save(asked.out)
-    if asked.json:
+        tokens_view([column], title=args.text).save(args.out)
+    if args.json:
         values = [{"token": p.token, "id": p.id, "text": p.text, "start": p.start, "end": p.end} for p in spans]
-        print_json({"text": asked.text, "kind": tokenizer.kind, "tokens": values, "merges": merges})
-        return 0
+        print_json({"text": args.text, "kind": tokenizer.kind, "tokens": values, "merges": merges})
+        return
     from rich.console import Console
     from rich.text import Text
 
@@ -62,4 +62,3 @@ def main(verb: str, arguments: list[str]) -> int:
     for word in merges or ():
         print_line("")
         print_line("\n".join(word))
-    return 0

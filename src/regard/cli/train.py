@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from regard.cli.options import Section, option, parse, value_of
-from regard.cli.output import print_json, print_line
-from regard.cli.resume_command import resume_command
+from regard.cli.output import print_line, print_result
 from regard.nn.lora_config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
 from regard.utils.errors import UsageError, unknown
 
-PRETRAINED = ("from_", "lora", "forgetting")  # what only tasks with pretrained weights take
-
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    data: tyro.conf.Positional[tuple[Path, ...]] = option("Data files; without any the built-in dataset is used.", ())
+    data: tyro.conf.Positional[tuple[Path, ...]] = option("Data files (default: the built-in dataset).", ())
     out: Path | None = option("Run folder to write (required).", None)
-    validation: tuple[Path, ...] = option("Validation files; otherwise a part of DATA is held out.", ())
-    model: str | None = option("Architecture.", None, metavar="NAME")
-    size: str | None = option("Preset of the model's shape.", None, metavar="NAME")
+    validation: tuple[Path, ...] = option("Validation files (default: a part of DATA is held out).", ())
+    model: str | None = option("Architecture (see above).", None, metavar="NAME")
+    size: str | None = option("Preset that sets the shape of a new model (see above).", None, metavar="NAME")
     from_: str | None = option("Start from the weights in this model folder, or hf:owner/name.", None, name="from")
     lora: bool = option("With --from: train LoRA adapters and freeze the other weights.", False)
     device: str = option("auto, cpu, cuda or mps.", "auto", metavar="NAME")
@@ -34,83 +35,90 @@ class Arguments:
     json: bool = option("Print the result as JSON.", False)
 
 
-def main(verb: str, arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print_line(_help())
-        return 0
-    task, *rest = arguments
+def main(verb: str, words: list[str]) -> None:
+    if not words or words[0] in ("-h", "--help"):
+        width = max(map(len, _trainable()))
+        rows = "\n".join(f"  {name:<{width}}  {spec.summary}" for name, spec in _trainable().items())
+        usage = "usage: regard train TASK DATA… --out RUN [OPTIONS]"
+        print_line(f"{usage}\n\ntasks:\n{rows}\n\n`regard train TASK --help` shows the options of a task.")
+        return
+    task, *rest = words
     if task not in tasks or not tasks[task].trainable:
         raise unknown("task", task, _trainable())
     spec = tasks[task]
     architecture = architectures[value_of("--model", rest) or spec.default_architecture]
-    asked, settings = parse(
+    args, settings = parse(
         Arguments,
         rest,
         program=f"regard train {task}",
         sections=_sections(spec, architecture),
         description=_description(spec, architecture),
     )
-    if asked.out is None:
-        raise UsageError("--out is missing: name the run folder, for example --out runs/mine.", argument="out")
+    if args.out is None:
+        raise UsageError("--out is missing: add a run folder, for example --out runs/mine.", argument="out")
     from regard.api import run_training
     from regard.training.progress import for_terminal
 
+    options = {name: value for name, value in vars(args).items() if name != "json"}
     progress = for_terminal()
     try:
         run = run_training(
             task,
-            asked.data,
-            out=asked.out,
-            validation=asked.validation,
-            model=asked.model,
-            size=asked.size,
-            from_=asked.from_,
-            lora=asked.lora,
-            device=asked.device,
-            save_every=asked.save_every,
-            resume=asked.resume,
-            force=asked.force,
             progress=progress,
-            resume_command=lambda _, steps: resume_command(["train", *arguments], steps=steps),
+            resume_command=lambda _, steps: resume_command(["train", *words], steps=steps),
+            **options,
             **settings,
         )
     finally:
         progress.close()
-    if asked.json:
-        print_json(run.to_dict())
-    else:
-        for score in run.scores:
-            print_line(f"{score.on or run.scored_on}: {score}")
-        print_line(f"model: {run.folder}\nreport: {run.report}")
-    return 0
+    lines = [f"{score.on or run.scored_on}: {score}" for score in run.scores]
+    print_result(run.to_dict(), [*lines, f"model: {run.folder}", f"report: {run.report}"], as_json=args.json)
+
+
+def _trainable() -> dict[str, TaskSpec]:
+    return {name: spec for name, spec in tasks.usable().items() if spec.trainable}
 
 
 def _sections(spec: TaskSpec, architecture: Architecture) -> list[Section]:
-    assert spec.train_config is not None, "only trainable tasks come here"
+    assert spec.train_config is not None, "the task is trainable"
     sections = [
         Section(spec.train_config, without=spec.fixed, defaults=spec.default_help),
-        Section(architecture.config, without=architecture.fixed | spec.fixed, remark="default: by --size"),
+        Section(architecture.config, without=architecture.fixed | spec.fixed, default="set by --size"),
         Section(spec.predict_config, without=spec.fixed),
     ]
     return [*sections, Section(LoRAConfig)] if spec.lora else sections
 
 
 def _description(spec: TaskSpec, architecture: Architecture) -> str:
-    able = ", ".join(architectures_for(spec))
     return (
         f"Train a model: {spec.summary[0].lower()}{spec.summary[1:]}\n\n"
         f"DATA: {spec.data_help} Without DATA the built-in dataset is used.\n"
-        f"--model: {able} (default: {spec.default_architecture}). "
+        f"--model: {', '.join(architectures_for(spec))} (default: {spec.default_architecture}).\n"
         f"--size: {', '.join(architecture.presets)} (default: {spec.default_preset})."
     )
 
 
-def _trainable() -> list[str]:
-    return [name for name, spec in tasks.usable().items() if spec.trainable]
+def resume_command(words: Sequence[str], *, steps: int | None = None) -> str:
+    """The user's command line with --resume instead of --force, ready to paste; `steps` replaces its budget."""
+    kept: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        flag, equals, _ = word.partition("=")
+        if steps is not None and flag in ("--steps", "--minutes"):
+            if not equals:
+                next(remaining, None)
+        elif flag not in ("--force", "--resume"):
+            kept.append(word)
+    budget = [] if steps is None else ["--steps", str(steps)]
+    return shlex.join([*_program(), *kept, *budget, "--resume"])
 
 
-def _help() -> str:
-    names = _trainable()
-    width = max(map(len, names))
-    rows = "\n".join(f"  {name:<{width}}  {tasks[name].summary}" for name in names)
-    return f"usage: regard train TASK DATA… --out RUN [OPTIONS]\n\ntasks:\n{rows}\n\nSee `regard train TASK --help`."
+def _program() -> list[str]:
+    """How this program was called: by its name if the shell finds it, else by its path."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py" and called.parent.name == "regard":
+        return [sys.executable, "-m", "regard"]
+    on_path = shutil.which("regard")
+    if called.name == "regard" and (on_path is None or Path(on_path).resolve() != called.resolve()):
+        return [str(called)]
+    return ["regard"]

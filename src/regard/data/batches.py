@@ -1,6 +1,6 @@
-"""Batches of rows with similar lengths, limited by tokens or by rows.
+"""Group rows of similar length into batches with a maximum number of tokens or rows.
 
-Batches are a function of lengths, seed and epoch alone, so that a resumed run continues with the same ones.
+The batches depend only on lengths, seed and epoch, so a resumed run continues with the same batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.utils.errors import UsageError
 
-ROW_POOL = 50  # batches whose rows are sorted by length together, in `row_batches`
+ROW_POOL = 50  # number of batches whose rows `row_batches` sorts by length together
 
 Lengths = Sequence[int] | Sequence[tuple[int, int]]
 Array = np.ndarray[Any, np.dtype[np.int64]]
@@ -21,38 +21,35 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
-    """How examples are put into batches, the same in every epoch.
+    """The settings for grouping examples into batches.
 
-    With `world_size` processes, each gets every world_size-th batch, and all get the same number: if the batches do not
-    divide evenly, the first ones are used twice.
+    With `world_size` processes, each process gets every world_size-th batch, and all get the same number of batches. If
+    the batches do not divide evenly, the first ones are used twice.
     """
 
     max_tokens: int  # padded size of a batch: rows × (longest source + longest target)
     seed: int = 0
-    shuffle: bool = True  # False: batches from short to long, the same in every epoch
-    pool_batches: int = 100  # batches whose examples are sorted by length together
-    rank: int = 0  # of this process
+    shuffle: bool = True  # False means that every epoch has the same batches, from short to long
+    pool_batches: int = 100  # number of batches whose examples are sorted by length together
+    rank: int = 0  # index of this process
     world_size: int = 1  # number of processes
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 1), ("pool_batches", 1), ("world_size", 1), ("seed", 0), ("rank", 0)):
             _require(name, getattr(self, name), least)
         if self.rank >= self.world_size:
-            raise UsageError(
-                f"rank is {self.rank}; with world_size {self.world_size} it must be below that.",
-                argument="rank",
-                value=self.rank,
-            )
+            message = f"rank must be below world_size ({self.world_size}), got {self.rank}."
+            raise UsageError(message, argument="rank", value=self.rank)
 
     def batches(self, lengths: Lengths, epoch: int) -> list[list[int]]:
-        """The batches of an epoch, each at most `max_tokens`, as indices into `lengths`.
+        """Return the batches of an epoch as lists of indices into `lengths`, with at most `max_tokens` in each.
 
-        A length is a number, or a pair (source, target). A batch has the size rows × longest row, for pairs rows ×
-        (longest source + longest target). A row that exceeds the limit alone is a batch of its own.
+        A length is a number or a pair (source, target). The size of a batch is rows × longest row, for pairs rows ×
+        (longest source + longest target). A row that exceeds the limit becomes a batch of its own.
 
         Examples are shuffled and divided into pools of about `pool_batches` batches. Each pool is sorted by length,
-        with ties in random order, and cut into batches, the first one at a random size. Then the batches are shuffled.
-        So the rows of a batch have similar lengths, and other ones in each epoch. Each index occurs once.
+        with ties in random order, and cut into batches, the first of a random size. Then the batches are shuffled. So
+        the rows of a batch have similar lengths, and the batches differ between epochs. Each index is in one batch.
         """
         _require("epoch", epoch, 0)
         sizes = _as_columns(lengths)
@@ -62,7 +59,8 @@ class BatchPlan:
         batches: list[list[int]] = []
         pools = [np.arange(len(sizes))]
         if self.shuffle:
-            pools = _pools(sizes, generator, self.max_tokens * self.pool_batches)
+            num_pools = max(1, round(int(sizes.sum()) / (self.max_tokens * self.pool_batches)))
+            pools = np.array_split(generator.permutation(len(sizes)), min(len(sizes), num_pools))
         for pool in pools:
             # A first batch of half to full size shifts all later cuts, so that epochs differ.
             first = self.max_tokens
@@ -74,7 +72,7 @@ class BatchPlan:
         return self._share(batches)
 
     def row_batches(self, lengths: Sequence[int], rows: int, epoch: int) -> list[list[int]]:
-        """The batches of an epoch, `rows` examples of similar length in each; the last one may have fewer.
+        """Return the batches of an epoch, each with `rows` examples of similar length; one batch may have fewer.
 
         Examples are shuffled and divided into pools; each pool is sorted by length, and the batches are shuffled.
         """
@@ -92,18 +90,18 @@ class BatchPlan:
         return self._share([batches[place] for place in generator.permutation(len(batches))])
 
     def _share(self, batches: list[list[int]]) -> list[list[int]]:
-        """The batches of this process."""
+        """Return the batches of this process."""
         rounds = -(-len(batches) // self.world_size)
         return [batches[(turn * self.world_size + self.rank) % len(batches)] for turn in range(rounds)]
 
 
 def _require(name: str, value: int, least: int) -> None:
     if value < least:
-        raise UsageError(f"{name} is {value}; it must be at least {least}.", argument=name, value=value)
+        raise UsageError(f"{name} must be at least {least}, got {value}.", argument=name, value=value)
 
 
 def _as_columns(lengths: Lengths) -> Array:
-    """Lengths as an array (examples, 1 or 2)."""
+    """Convert lengths to an array with the shape (examples, 1) or (examples, 2)."""
     try:
         sizes: Array = np.asarray(lengths, dtype=np.int64)
     except (TypeError, ValueError) as problem:
@@ -113,23 +111,16 @@ def _as_columns(lengths: Lengths) -> Array:
     if sizes.ndim == 1:
         sizes = sizes[:, None]
     if sizes.ndim != 2 or sizes.shape[1] > 2:
-        raise UsageError(f"lengths must be numbers or pairs of numbers, not {sizes.shape}.", argument="lengths")
+        raise UsageError(f"lengths must be numbers or pairs, got an array of shape {sizes.shape}.", argument="lengths")
     if sizes.min() < 0:
-        raise UsageError("lengths must not be negative.", argument="lengths", value=int(sizes.min()))
+        raise UsageError("lengths must be at least 0.", argument="lengths", value=int(sizes.min()))
     return sizes
 
 
-def _pools(sizes: Array, generator: np.random.Generator, pool_tokens: int) -> list[Array]:
-    """The examples in random order, in equal pools of about `pool_tokens` tokens."""
-    shuffled = generator.permutation(len(sizes))
-    number = min(len(sizes), max(1, round(int(sizes.sum()) / pool_tokens)))
-    return np.array_split(shuffled, number)
-
-
 def _sorted_by_length(sizes: Array, pool: Array) -> Array:
-    """Sorted by the longer of both lengths, then by their difference, ascending and descending in turn.
+    """Sort `pool` by the longer of the two lengths, then by their difference, alternately ascending and descending.
 
-    Turning the direction keeps neighbors similar in both lengths, which saves padding on both sides.
+    Alternating the direction keeps neighbors similar in both lengths, which saves padding in source and target.
     """
     first, last = sizes[pool, 0], sizes[pool, -1]
     longer, difference = np.maximum(first, last), first - last
@@ -138,7 +129,7 @@ def _sorted_by_length(sizes: Array, pool: Array) -> Array:
 
 
 def _cut(sizes: Array, order: Array, max_tokens: int, first_tokens: int) -> list[list[int]]:
-    """Cut `order` into batches of at most `max_tokens`, the first one of at most `first_tokens`."""
+    """Cut `order` into batches of at most `max_tokens`; the first batch has at most `first_tokens`."""
     batches: list[list[int]] = []
     batch: list[int] = []
     longest_first = longest_last = 0

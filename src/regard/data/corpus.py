@@ -1,8 +1,8 @@
-"""Plain text of any size → one long array of token ids.
+"""Encode plain text of any size as one long array of token ids.
 
-A corpus is a file, several files or a folder of them: text or JSON lines with a "text", each plain or .gz. It is read
-in chunks, so it may be larger than memory, and becomes an array of ids with the end token after each document. The ids
-of a large corpus are computed once: they are cached in a file that later runs map into memory.
+A corpus is one or more files or folders with plain text or with JSON lines that have a "text"; each file may be .gz. It
+is read in chunks, so it may be larger than memory. The end token follows each document in the array. The ids of a large
+corpus are computed once and cached in a file that later runs map into memory.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from regard.utils.errors import DataError, FolderError, UsageError, shorten_list
 Ids = npt.NDArray[Any]
 BinaryFile = io.BufferedReader | gzip.GzipFile
 
-CHUNK_BYTES = 1 << 20  # of text, encoded at a time
+CHUNK_BYTES = 1 << 20  # amount of text that is encoded at a time
 MAX_IN_MEMORY = 1 << 26  # bytes of text; the ids of a larger corpus are cached
-SAMPLE_BYTES = 1 << 25  # of a large corpus, for learning its vocabulary
+SAMPLE_BYTES = 1 << 25  # size of the sample of a large corpus on which a tokenizer is trained
 TEXT_SUFFIXES = (".txt", ".md", ".text", ".jsonl", ".py")
-SMALL_FILE = 1 << 12  # bytes; larger files of a folder are not checked for being empty
-CACHE_VARIABLE = "REGARD_CACHE"  # environment variable with the cache folder
+SMALL_FILE = 1 << 12  # bytes; larger files in a folder are assumed not to be empty
+CACHE_VARIABLE = "REGARD_CACHE"  # environment variable that sets the cache folder
 MAX_CACHE_BYTES = 1 << 34  # beyond this, the least recently used entries are deleted
 
 
 class _EmptyFileError(DataError):
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is empty. Give a file with text in it.", path=path)
+        super().__init__(f"{path} is empty. Give a file that contains text.", path=path)
 
 
 class Chunk(NamedTuple):
@@ -57,49 +57,46 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text files that exist but are not read yet."""
+    """Text files that are read when they are needed."""
 
     files: tuple[Path, ...]
-    num_empty: int = 0  # empty files in folders, which are ignored
+    num_empty: int = 0  # ignored empty files in folders
 
     @classmethod
     def find(cls, paths: Iterable[Path | str]) -> Corpus:
-        """The files at `paths`; of a folder, all text files in it that are not empty, sorted by name."""
+        """Return a corpus of the files in `paths` and of all non-empty text files in its folders, sorted by name."""
         files: list[Path] = []
         num_empty = 0
         for path in map(Path, paths):
             if path.is_dir():
                 inside = sorted(file for file in path.rglob("*") if file.is_file() and _is_text_name(file))
                 if not inside:
-                    raise UsageError(
-                        f"{path} has no text files ({', '.join(TEXT_SUFFIXES)}, plain or .gz).",
-                        path=path,
-                        allowed=TEXT_SUFFIXES,
-                    )
+                    message = f"{path} must contain text files ({', '.join(TEXT_SUFFIXES)}, plain or .gz)."
+                    raise UsageError(message, path=path, allowed=TEXT_SUFFIXES)
                 filled = [file for file in inside if not _is_empty(file)]
                 if not filled:
-                    raise DataError(f"all text files in {path} are empty.", path=path)
+                    raise DataError(f"all text files in {path} are empty. Give files that contain text.", path=path)
                 files += filled
                 num_empty += len(inside) - len(filled)
             elif path.exists():
                 files.append(path)
             else:
-                raise UsageError(f"{path} does not exist. Check the path of the text.", path=path)
+                raise UsageError(f"{path} does not exist. Check the path.", path=path)
         if not files:
-            raise UsageError("a corpus needs at least one file.", argument="data")
+            raise UsageError("a corpus must have at least one file.", argument="data")
         return cls(tuple(files), num_empty)
 
     def notes(self) -> list[str]:
-        """What the user should know about the files."""
+        """Return notes about the files for the user."""
         return [f"data: ignored {self.num_empty:,} empty files"] if self.num_empty else []
 
     def chunks(self) -> Iterator[Chunk]:
-        """All text, document by document, in chunks; raises where a file is not text."""
+        """Yield all documents in chunks; raise an error if a file is not text."""
         for file in self.files:
             yield from _read(file)
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the size of the files on disk in bytes."""
         return sum(file.stat().st_size for file in self.files)
 
     def is_small(self) -> bool:
@@ -107,14 +104,14 @@ class Corpus:
         return self.size() * (4 if packed else 1) <= MAX_IN_MEMORY
 
     def sample(self, max_bytes: int = SAMPLE_BYTES) -> Iterator[str]:
-        """Text to learn a vocabulary from: all of it, or every n-th chunk of a large corpus."""
+        """Yield text for training a tokenizer: all chunks, or every n-th chunk of a large corpus."""
         every = max(1, round(self.size() / max_bytes))
         for number, chunk in enumerate(self.chunks()):
             if number % every == 0:
                 yield chunk.text
 
     def fingerprint(self) -> list[list[Any]]:
-        """Paths, sizes and times of the files, to recognize the corpus without reading it."""
+        """Return path, size and modification time of each file, which identify the corpus without reading it."""
         stats = [(file.resolve(), file.stat()) for file in self.files]
         return [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
 
@@ -126,7 +123,7 @@ class Corpus:
 
 
 def corpus_ids(corpus: Corpus, tokenizer: Tokenizer) -> Ids:
-    """The ids of the whole corpus, with the end token after each document; memory-mapped if it is large."""
+    """Return the ids of a corpus, with the end token after each document; a large array is memory-mapped."""
     if corpus.is_small():
         return np.concatenate(list(_encoded(corpus, tokenizer)))
     with cache_folder({"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json())}) as folder:
@@ -138,7 +135,7 @@ def corpus_ids(corpus: Corpus, tokenizer: Tokenizer) -> Ids:
 def learned_tokenizer(
     corpus: Corpus, request: dict[str, Any], learn: Callable[[Iterator[str]], Tokenizer]
 ) -> Tokenizer:
-    """The tokenizer that `learn` makes of the corpus; for a large corpus it is cached under `request`."""
+    """Train a tokenizer on the corpus with `learn`; for a large corpus, cache it with `request` in the key."""
     if corpus.is_small():
         return learn(corpus.sample())
     with cache_folder({"files": corpus.fingerprint(), "request": request}) as folder:
@@ -150,27 +147,27 @@ def learned_tokenizer(
 
 @contextlib.contextmanager
 def cache_folder(key: dict[str, Any]) -> Iterator[Path]:
-    """The folder with the results that were computed for `key`."""
+    """Open the cache folder for `key`, then delete old entries."""
     home = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "regard")
     folder = home / "corpus" / digest(json.dumps(key, sort_keys=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder)  # the time of its last use
+        os.utime(folder)  # record the time of its last use
         yield folder
         _delete_old(folder)
     except (OSError, FolderError) as problem:
         raise DataError(
             f"cannot cache the corpus in {folder} ({problem}). Set the environment variable {CACHE_VARIABLE} to a "
-            "folder with enough space.",
+            "writable folder with enough space.",
             path=folder,
             argument=CACHE_VARIABLE,
         ) from problem
 
 
 def _delete_old(newest: Path) -> None:
-    """Delete the least recently used entries until `MAX_CACHE_BYTES` are left, but never the newest.
+    """Delete the least recently used entries until at most `MAX_CACHE_BYTES` remain, but never `newest`.
 
-    Processes that have mapped a deleted file keep reading it; where the system does not allow that, the file stays.
+    A process that has mapped a deleted file can still read it. On systems that do not allow this, the file is kept.
     """
     with contextlib.suppress(OSError):  # another process may delete the same entries
         others = [folder for folder in newest.parent.iterdir() if folder.is_dir() and folder != newest]
@@ -196,7 +193,7 @@ def id_type(tokenizer: Tokenizer) -> npt.DTypeLike:
 
 
 def write_ids(path: Path, parts: Iterable[Ids], dtype: npt.DTypeLike) -> None:
-    """Write a .npy file. The ids are buffered in a temporary file, since the header needs their number."""
+    """Write ids to a .npy file. They are first written to a temporary file, because the header needs their number."""
     with tempfile.TemporaryFile(dir=path.parent) as buffer:
         num_ids = 0
         for part in parts:
@@ -222,7 +219,7 @@ def digest(text: str) -> str:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Whether each line of a file is a JSON object with a document."""
+    """Return whether a file name is that of JSON lines, with one document per line."""
     return _suffix(path) == ".jsonl"
 
 
@@ -235,7 +232,7 @@ def _is_text_name(path: Path) -> bool:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a small file has nothing but white space. Other problems are reported when it is read."""
+    """Return whether a small file has only white space. Other problems are reported when the file is read."""
     try:
         return path.stat().st_size <= SMALL_FILE and not any(chunk.text.strip() for chunk in _read(path))
     except _EmptyFileError:
@@ -258,8 +255,8 @@ def _read(path: Path) -> Iterator[Chunk]:
 
 
 def _text_chunks(path: Path, file: BinaryFile) -> Iterator[Chunk]:
-    """A text file is one document. Chunks end at a line end if possible, so that no word is split."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()  # a chunk of a very long line may end within a character
+    """Yield the chunks of a text file, which is one document. Chunks end at a line end if possible."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()  # a chunk of a very long line may end inside a character
     line = 1
     data = file.read(CHUNK_BYTES)
     refuse_utf16(data, path)
@@ -268,7 +265,7 @@ def _text_chunks(path: Path, file: BinaryFile) -> Iterator[Chunk]:
         following = file.read(CHUNK_BYTES)
         if b"\0" in data:
             line += data.count(b"\n", 0, data.index(b"\0"))
-            raise DataError(f"{path}:{line}: a NUL byte. This is not a text file.", path=path, line=line)
+            raise DataError(f"{path}:{line}: the line contains a NUL byte. Give a text file.", path=path, line=line)
         try:
             text = decoder.decode(data, final=not following)
         except UnicodeDecodeError as problem:
@@ -279,23 +276,19 @@ def _text_chunks(path: Path, file: BinaryFile) -> Iterator[Chunk]:
 
 
 def _json_chunks(path: Path, file: BinaryFile) -> Iterator[Chunk]:
-    """Each line is a document."""
+    """Yield each line of a JSON lines file as one document."""
     for number, data in enumerate(file, start=1):
         if not data.strip():
             continue
         try:
             row = json.loads(decode(data, path, number))
         except json.JSONDecodeError as problem:
-            raise DataError(
-                f"{path}:{number}: not valid JSON ({problem.msg}). Write one object per line.", path=path, line=number
-            ) from None
+            message = f"{path}:{number}: not valid JSON ({problem.msg}). Write one object per line."
+            raise DataError(message, path=path, line=number) from None
         text = row.get("text") if isinstance(row, dict) else None
         if not isinstance(text, str):
-            raise DataError(
-                f'{path}:{number}: no "text". Write objects such as {{"text": "…"}}, one per line.',
-                path=path,
-                line=number,
-            )
+            message = f'{path}:{number}: no "text" string. Write one object such as {{"text": "…"}} per line.'
+            raise DataError(message, path=path, line=number)
         if text:
             yield Chunk(text, ends=True)
 
@@ -304,20 +297,20 @@ def _json_chunks(path: Path, file: BinaryFile) -> Iterator[Chunk]:
 
 
 def split_ids(ids: Ids, *, fraction: float, max_tokens: int) -> tuple[Ids, Ids]:
-    """Ids for training, and the last `fraction` of them, at most `max_tokens`, for validation."""
+    """Split ids into (train, validation). The last `fraction`, but at most `max_tokens` ids, are for validation."""
     num_validation = validation_size(len(ids), fraction, max_tokens)
     return ids[: len(ids) - num_validation], ids[len(ids) - num_validation :]
 
 
 def window_starts(count: int, *, context: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
-    """The first ids of an epoch's windows: all of the text, without overlap, in random order.
+    """Return the indices at which the windows of an epoch start, without overlap and in random order.
 
-    Each epoch starts at another offset, so that the text is split differently.
+    Each epoch begins at a random offset, so the windows differ between epochs.
     """
     if count <= context:
         raise DataError(
-            f"the text has {count:,} tokens; --context-length {context} needs at least {context + 1:,}. Give a longer "
-            "text or a shorter --context-length.",
+            f"the text must have at least {context + 1:,} tokens for --context-length {context}, got {count:,}. Give a "
+            "longer text or a smaller --context-length.",
             argument="context_length",
             value=context,
         )
@@ -329,7 +322,7 @@ def window_starts(count: int, *, context: int, seed: int, epoch: int) -> npt.NDA
 
 
 class WindowBatches(Sequence[list[int]]):
-    """Windows in batches of `rows`; the share of this process, when several train together."""
+    """The batches of window starts for one of `world_size` processes, each with at most `rows` starts."""
 
     def __init__(self, starts: npt.NDArray[np.int64], rows: int, *, rank: int = 0, world_size: int = 1) -> None:
         self._starts, self._rows, self._rank, self._world_size = starts, rows, rank, world_size

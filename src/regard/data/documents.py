@@ -1,8 +1,8 @@
-"""Plain text → documents → sentences → ids, with the indices where documents and sentences begin.
+"""Split plain text into documents and sentences, and encode them as ids.
 
-In a text file a blank line ends a document. A heading of WikiText (`= Title =`) or Markdown (`# Title`) begins one that
-extends to the next heading; blank lines below it only separate paragraphs. A line of JSON is one document. A sentence
-ends with its punctuation, or at the end of the line.
+In a text file, a blank line ends a document. A heading in WikiText (`= Title =`) or Markdown (`# Title`) begins a
+document that extends to the next heading; blank lines below it only separate paragraphs. In JSON lines, each line is a
+document. A sentence ends at its final punctuation or at the end of the line.
 
 For a large corpus, ids and indices are cached in files that are mapped into memory.
 """
@@ -33,8 +33,8 @@ HEADING = re.compile(
 )
 SENTENCE_END = re.compile(r"[.!?…।]+[\"'”’»)\]_*]*\s+|[。！？]+[」』”’）]*\s*")
 OPENING = "\"'“‘«([_* "
-MAX_OPENING = 8  # characters between the end of a sentence and the first letter of the next
-MAX_HEADING = 200  # characters
+MAX_OPENING = 8  # maximum number of characters between the end of a sentence and the first letter of the next
+MAX_HEADING = 200  # maximum length of a heading in characters
 # Abbreviations that do not end a sentence.
 ABBREVIATION = re.compile(
     r"mr|mrs|ms|messrs|mme|mlle|dr|prof|rev|hon|st|sr|jr|gen|col|maj|capt|lt|sgt|gov|sen|rep|vs|no|vol|pp|ch|fig|e\.g|i\.e"
@@ -45,15 +45,15 @@ ABBREVIATION = re.compile(
 
 @dataclass(frozen=True)
 class Documents:
-    """The ids of a text, and where its sentences and documents begin."""
+    """The ids of a text and the indices at which its sentences and documents begin."""
 
     ids: Ids
-    sentences: Places  # index of the first id of each sentence; last, the number of ids
-    documents: Places  # index of the first sentence of each document; last, the number of sentences
-    words: int  # separated by spaces
+    sentences: Places  # index of the first id of each sentence, then the number of ids
+    documents: Places  # index of the first sentence of each document, then the number of sentences
+    words: int  # number of words, separated by spaces
 
     def __len__(self) -> int:
-        """The number of documents."""
+        """Return the number of documents."""
         return len(self.documents) - 1
 
     @property
@@ -61,22 +61,20 @@ class Documents:
         return len(self.sentences) - 1
 
     def split(self, *, fraction: float, max_tokens: int) -> tuple[Documents, Documents]:
-        """Documents for training, and about the last `fraction` of the ids, at most `max_tokens`, for validation.
+        """Split into (train, validation). About the last `fraction`, but at most `max_tokens` ids, are for validation.
 
-        The split is between two sentences; if these are of one document, it becomes two.
+        The split is between two sentences. If both are from the same document, the document becomes two.
         """
         num_validation = validation_size(len(self.ids), fraction, max_tokens)
         if self.num_sentences < 2:
-            raise DataError(
-                "the text has 1 sentence, too few for training and validation. Give a longer text.",
-                value=self.num_sentences,
-            )
+            message = "the text must have at least 2 sentences, for training and validation, got 1. Give a longer text."
+            raise DataError(message, value=self.num_sentences)
         cut = int(np.searchsorted(self.sentences, len(self.ids) - num_validation))
         cut = min(max(cut, 1), self.num_sentences - 1)
         return self._part(0, cut), self._part(cut, self.num_sentences)
 
     def _part(self, first: int, last: int) -> Documents:
-        """The sentences from `first` to `last`, without the latter."""
+        """Return the sentences from `first` up to, but not including, `last`."""
         begin, end = int(self.sentences[first]), int(self.sentences[last])
         inside = self.documents[(self.documents > first) & (self.documents < last)]
         documents = np.concatenate([[first], inside, [last]]).astype(np.int64) - first
@@ -86,19 +84,19 @@ class Documents:
 
 
 class _Sentence(NamedTuple):
-    """A sentence, and whether a document begins with it."""
+    """A sentence and whether it is the first of a document."""
 
     text: str
     begins: bool
 
 
 def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Documents:
-    """A corpus in sentences of at most `longest` ids; longer ones are split. A large corpus is memory-mapped."""
+    """Read and encode a corpus. Sentences with more than `longest` ids are split. A large corpus is memory-mapped."""
     if corpus.is_small():
         return _collected(_encoded(_sentence_lists(corpus), tokenizer, longest))
     key = {"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json()), "sentences": longest}
     with cache_folder(key) as folder:
-        if not (folder / "documents.npy").exists():  # it is written last
+        if not (folder / "documents.npy").exists():  # this file is written last
             _write(folder, _encoded(_sentence_lists(corpus), tokenizer, longest), id_type(tokenizer))
         ids, sentences, documents = (
             np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "sentences", "documents")
@@ -107,12 +105,12 @@ def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Doc
 
 
 def documents_of(texts: Iterable[str], tokenizer: Tokenizer, *, longest: int) -> Documents:
-    """Documents of texts, one each."""
+    """Encode each text as one document."""
     return _collected(_encoded(([*_sentences(text, _State(whole=True))] for text in texts), tokenizer, longest))
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a line or a paragraph, by their punctuation.
+    """Split a line or a paragraph into sentences at punctuation.
 
     Punctuation ends a sentence unless a lowercase letter follows, or it belongs to an abbreviation or an initial.
     """
@@ -128,7 +126,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _is_abbreviation(before: str, punctuation: str) -> bool:
-    """Whether the full stop after `before` belongs to an abbreviation, or to an initial as in J. S. Bach."""
+    """Return whether the period after `before` belongs to an abbreviation, or to an initial as in J. S. Bach."""
     if punctuation.rstrip() != ".":
         return False
     word = before[before.rfind(" ") + 1 :].lstrip(OPENING)
@@ -136,17 +134,17 @@ def _is_abbreviation(before: str, punctuation: str) -> bool:
 
 
 class _State:
-    """What is known of the current document from earlier chunks."""
+    """The state of the current document, carried from one chunk to the next."""
 
     def __init__(self, *, whole: bool = False) -> None:
-        self.whole = whole  # blank lines and headings do not end the document
+        self.whole = whole  # if True, blank lines and headings do not end the document
         self.has_heading = False
         self.is_new = True
         self.only_headings = False
 
 
 def _sentences(text: str, state: _State) -> Iterator[_Sentence]:
-    """The sentences of a chunk of text that ends with a line."""
+    """Yield the sentences of a chunk of text that ends at a line end."""
     for line in text.removesuffix("\n").split("\n"):
         heading = HEADING.match(line) if len(line) <= MAX_HEADING and not state.whole else None
         if heading:
@@ -163,7 +161,7 @@ def _sentences(text: str, state: _State) -> Iterator[_Sentence]:
 
 
 def _sentence_lists(corpus: Corpus) -> Iterator[list[_Sentence]]:
-    """The sentences of each chunk of a corpus."""
+    """Yield a list of sentences for each chunk of a corpus."""
     for file in corpus.files:
         state = _State(whole=is_json_lines(file))
         for text, ends in Corpus((file,)).chunks():
@@ -173,18 +171,18 @@ def _sentence_lists(corpus: Corpus) -> Iterator[list[_Sentence]]:
 
 
 class _Encoded(NamedTuple):
-    """Sentences in ids."""
+    """A list of encoded sentences."""
 
     ids: Ids
-    lengths: Places  # of the sentences
-    begins: npt.NDArray[np.bool_]  # whether a document begins with the sentence
+    lengths: Places  # number of ids in each sentence
+    begins: npt.NDArray[np.bool_]  # whether each sentence is the first of a document
     words: int
 
 
 def _encoded(parts: Iterable[Sequence[_Sentence]], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
     if longest < 1:
-        raise UsageError(f"sentences need at least 1 token, not {longest}.", argument="longest", value=longest)
-    begins = False  # if the first sentence of a document has no token, the next one begins the document
+        raise UsageError(f"longest must be at least 1 token, got {longest}.", argument="longest", value=longest)
+    begins = False  # if the first sentence of a document has no tokens, the next one becomes the first
     for sentences in _batched(parts):
         lengths: list[int] = []
         all_begins: list[bool] = []
@@ -201,7 +199,7 @@ def _encoded(parts: Iterable[Sequence[_Sentence]], tokenizer: Tokenizer, longest
 
 
 def _batched(parts: Iterable[Sequence[_Sentence]], min_size: int = 1 << 12) -> Iterator[list[_Sentence]]:
-    """Sentences in larger lists: a tokenizer encodes many at once in little more time than a few."""
+    """Merge lists of sentences into larger ones, since a tokenizer encodes large lists faster per sentence."""
     batch: list[_Sentence] = []
     for sentences in parts:
         batch += sentences
@@ -219,7 +217,7 @@ def _collected(encoded: Iterable[_Encoded]) -> Documents:
 
 
 def _write(folder: Path, encoded: Iterable[_Encoded], dtype: npt.DTypeLike) -> None:
-    """Write ids as they come; only lengths stay in memory."""
+    """Write ids to a file as they are encoded, and keep only the lengths and document starts in memory."""
     parts: list[_Encoded] = []
 
     def ids() -> Iterator[Ids]:
@@ -237,9 +235,9 @@ def _write(folder: Path, encoded: Iterable[_Encoded], dtype: npt.DTypeLike) -> N
 
 
 def _indices(parts: Sequence[_Encoded]) -> tuple[Places, Places, int]:
-    """Where sentences and documents begin, and the number of words."""
+    """Return the indices at which sentences and documents begin, and the number of words."""
     if not any(len(part.lengths) for part in parts):
-        raise DataError("the text has no sentences. Give a text with words in it.")
+        raise DataError("the text has no sentences. Give a text that contains words.")
     lengths = np.concatenate([part.lengths for part in parts])
     begins = np.concatenate([part.begins for part in parts])
     sentences = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])

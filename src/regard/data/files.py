@@ -1,6 +1,6 @@
-"""Data files: bytes → lines, and what every reader returns: examples, and the rows that cannot be used.
+"""Read data files as lines, and hold the result of a reader: its examples and its bad rows.
 
-Readers check a whole file before anything else happens, and name every bad row with file, line and reason.
+A reader checks a whole file before it returns, and reports the file, line and reason for each bad row.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from regard.utils.errors import DataError, UsageError, number_of
 
-NUM_SHOWN = 5  # bad rows that an error lists
-NUM_LISTED = 20  # skipped rows that a note lists
-CORRECT_OR_SKIP = "Correct them, or skip them with --skip-bad-rows."
-CORRECT = "Correct them, or remove them from the file."  # for readers without --skip-bad-rows
+NUM_IN_ERROR = 5  # maximum number of bad rows in an error
+NUM_IN_NOTES = 20  # maximum number of skipped rows in the notes
+EMPTY_LINE = "empty line"
 NOT_UTF8 = "not valid UTF-8"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -29,7 +28,7 @@ F = TypeVar("F")
 @dataclass(frozen=True, slots=True)
 class BadRow:
     file: str
-    line: int  # from 1; the first line of a row that spans several
+    line: int  # counted from 1; the first line if the row spans several
     reason: str
 
     def __str__(self) -> str:
@@ -38,43 +37,36 @@ class BadRow:
 
 @dataclass
 class ReadResult(Generic[E]):
-    """The usable examples in the order of the file, and the bad rows."""
+    """The usable examples of a file, in order, and its bad rows."""
 
     examples: list[E] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
-    checksums: dict[str, str] = field(default_factory=dict)  # sha256 of each file, by path
-    remarks: list[str] = field(default_factory=list)  # how the file was read, for the user
-    lines: list[int] = field(default_factory=list)  # the first line of each example, if the reader records it
+    checksums: dict[str, str] = field(default_factory=dict)  # path → sha256 of the file
+    remarks: list[str] = field(default_factory=list)  # notes for the user on how the file was read
+    lines: list[int] = field(default_factory=list)  # first line of each example, if the reader records it
 
     def add(self, line: int, example: E) -> None:
         self.lines.append(line)
         self.examples.append(example)
 
-    def collect(
-        self,
-        path: Path,
-        rows: Iterable[tuple[int, Sequence[Any]] | BadRow],
-        convert: Callable[[Sequence[Any]], E | str],
-    ) -> None:
-        """Add the examples that `convert` makes of rows of cells. It returns a reason where a row is bad."""
+    def collect(self, path: Path, rows: Iterable[tuple[int, Any] | BadRow], convert: Callable[[Any], E | str]) -> None:
+        """Convert rows to examples and add them. For a bad row, `convert` returns the reason as a str."""
+        add_line, add_example = self.lines.append, self.examples.append  # files have millions of rows
         for row in rows:
             if isinstance(row, BadRow):
                 self.bad.append(row)
-                continue
-            line, cells = row
-            example = convert(cells)
-            if isinstance(example, str):
-                self.bad.append(BadRow(str(path), line, example))
+            elif isinstance(example := convert(row[1]), str):
+                self.bad.append(BadRow(str(path), row[0], example))
             else:
-                self.add(line, example)
+                add_line(row[0])
+                add_example(example)
 
     def map(self, convert: Callable[[E], F]) -> ReadResult[F]:
-        """The same result with converted examples."""
-        examples = [convert(example) for example in self.examples]
-        return ReadResult(examples, self.bad, self.checksums, self.remarks, self.lines)
+        """Return the same result with converted examples."""
+        return ReadResult(list(map(convert, self.examples)), self.bad, self.checksums, self.remarks, self.lines)
 
     def without(self, faults: Mapping[int, str], path: Path | str) -> ReadResult[E]:
-        """The same result without the examples at these indices; they become bad rows with these reasons."""
+        """Return a copy in which some examples become bad rows; `faults` maps their indices to reasons."""
         result: ReadResult[E] = ReadResult([], list(self.bad), self.checksums, list(self.remarks))
         for index, (line, example) in enumerate(zip(self.lines, self.examples, strict=True)):
             if index in faults:
@@ -89,53 +81,47 @@ class ReadResult(Generic[E]):
         noun: str,
         *,
         skip_bad_rows: bool = False,
+        can_skip: bool = True,
         unit: str = "rows",
         total: int | None = None,
-        advice: str = CORRECT_OR_SKIP,
     ) -> Self:
-        """This result; raises if it has bad rows that are not to be skipped, or no example at all.
+        """Return this result; raise an error if it has no examples, or bad rows without `skip_bad_rows`.
 
-        `noun` is what an example is called, `unit` and `total` are what bad rows are counted in.
+        In errors, `noun` stands for the examples, and bad rows are counted as "n of `total` `unit`". Without
+        `can_skip`, errors do not mention --skip-bad-rows.
         """
         self.bad.sort(key=lambda row: row.line)
         if self.bad and not skip_bad_rows:
-            raise bad_rows_error(self.bad, total or len(self.bad) + len(self.examples), unit=unit, advice=advice)
+            total = total or len(self.bad) + len(self.examples)
+            advice = "Correct them, or " + ("use --skip-bad-rows." if can_skip else "remove them from the file.")
+            if len(self.bad) == total > 1:
+                advice = "No row can be used: check the file format and the columns."
+            if any(NOT_UTF8 in row.reason for row in self.bad):
+                advice += " If the file has another encoding, save it as UTF-8 (in Excel: CSV UTF-8)."
+            lines = [f"{len(self.bad):,} of {total:,} {unit} cannot be used:", *self._listed(NUM_IN_ERROR), advice]
+            raise DataError("\n".join(lines), path=self.bad[0].file, line=self.bad[0].line, value=list(self.bad))
         if not self.examples:
             bad = f"; {number_of(len(self.bad), 'bad row')}, such as {self.bad[0]}" if self.bad else ""
             line = self.bad[0].line if self.bad else None
-            raise DataError(f"{path}: no {noun} found{bad}. Give a file with usable rows.", path=path, line=line)
+            raise DataError(f"{path}: no usable {noun}{bad}. Give another file.", path=path, line=line)
         return self
 
     def notes(self) -> list[str]:
-        """What the user should know: how the file was read, and which rows were skipped."""
-        if not self.bad:
-            return [*self.remarks]
-        more = [f"  … and {len(self.bad) - NUM_LISTED:,} more"] if len(self.bad) > NUM_LISTED else []
-        skipped = f"skipped: {number_of(len(self.bad), 'bad row')}"
-        return [*self.remarks, skipped, *(f"  {row}" for row in self.bad[:NUM_LISTED]), *more]
+        """Return notes on how the file was read and which rows were skipped."""
+        skipped = [f"skipped: {number_of(len(self.bad), 'bad row')}", *self._listed(NUM_IN_NOTES)] if self.bad else []
+        return [*self.remarks, *skipped]
+
+    def _listed(self, limit: int) -> list[str]:
+        more = [f"  … and {len(self.bad) - limit:,} more"] if len(self.bad) > limit else []
+        return [*(f"  {row}" for row in self.bad[:limit]), *more]
 
     def __repr__(self) -> str:
         return f"ReadResult({len(self.examples)} examples, {len(self.bad)} bad rows)"
 
 
-def bad_rows_error(
-    bad: Sequence[BadRow], total: int, *, unit: str = "rows", advice: str = CORRECT_OR_SKIP
-) -> DataError:
-    """The error that lists the first bad rows and says what to do about them."""
-    shown = [f"  {row}" for row in bad[:NUM_SHOWN]]
-    if len(bad) > NUM_SHOWN:
-        shown.append(f"  … and {len(bad) - NUM_SHOWN:,} more")
-    if len(bad) == total > 1:
-        advice = "No row is usable: check the file and the columns."
-    if any(NOT_UTF8 in row.reason for row in bad):
-        advice = f"{advice} If the file has another encoding, save it as UTF-8 (in Excel: CSV UTF-8)."
-    message = "\n".join([f"{len(bad):,} of {total:,} {unit} cannot be used:", *shown, advice])
-    return DataError(message, path=bad[0].file, line=bad[0].line, value=list(bad))
-
-
 @dataclass(frozen=True)
 class FileLines:
-    """The lines of a file without line ends, and the lines (from 1) that are not UTF-8, with the reason.
+    """The lines of a file without line ends; `undecodable` maps the numbers of lines that are not UTF-8 to reasons.
 
     Undecodable bytes stay in the lines as lone surrogates, so that lines and columns are counted correctly.
     """
@@ -144,14 +130,11 @@ class FileLines:
     undecodable: dict[int, str]
 
     @classmethod
-    def read(cls, path: Path, checksums: dict[str, str]) -> FileLines:
-        return cls.of(path, read_bytes(path, checksums))
-
-    @classmethod
-    def of(cls, path: Path, data: bytes) -> FileLines:
-        """The lines of `data`, which came from `path`."""
+    def read(cls, path: Path, checksums: dict[str, str] | None = None, data: bytes | None = None) -> FileLines:
+        """Read the lines of a file, or split `data` if it is given."""
+        data = read_bytes(path, checksums) if data is None else data
         refuse_utf16(data, path)
-        if b"\n" not in data:  # line ends of old Macintosh files
+        if b"\n" not in data:  # old Macintosh files end lines with a carriage return
             data = data.replace(b"\r", b"\n")
         try:
             text, undecodable = data.decode("utf-8"), {}
@@ -159,50 +142,49 @@ class FileLines:
             text, undecodable = data.decode("utf-8", errors="surrogateescape"), _undecodable_lines(data)
         text = text.removeprefix("\ufeff")
         # Only line feeds end a line: splitlines() would also split at U+2028 and miscount the lines.
-        lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
-        return cls(lines, undecodable)
+        return cls(text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else [], undecodable)
 
 
 def read_bytes(path: Path, checksums: dict[str, str] | None = None) -> bytes:
-    """The unpacked content of a file; `checksums` gets the sha256 of the file as it is on disk."""
+    """Return the uncompressed content of a file, and add the sha256 of the file on disk to `checksums`."""
     try:
         data = path.read_bytes()
         if checksums is not None:
             checksums[str(path)] = hashlib.sha256(data).hexdigest()
         return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
-    except (OSError, EOFError, zlib.error) as problem:
-        raise file_error(path, problem) from problem
+    except (OSError, EOFError, zlib.error) as error:
+        raise file_error(path, error) from error
 
 
-def file_error(path: Path, problem: Exception) -> DataError | UsageError:
-    """The error for a file that cannot be opened or unpacked."""
-    if isinstance(problem, (gzip.BadGzipFile, EOFError, zlib.error)):
-        return DataError(f"{path} is not a complete gzip file ({problem}). Download or compress it again.", path=path)
-    if isinstance(problem, FileNotFoundError):
-        return UsageError(f"{path} does not exist. Check the path of the data file.", path=path)
-    if isinstance(problem, IsADirectoryError):
+def file_error(path: Path, error: Exception) -> DataError | UsageError:
+    """Return the error for a file that cannot be opened or decompressed."""
+    if isinstance(error, (gzip.BadGzipFile, EOFError, zlib.error)):
+        return DataError(f"{path} is not a complete gzip file ({error}). Download or compress it again.", path=path)
+    if isinstance(error, FileNotFoundError):
+        return UsageError(f"{path} does not exist. Check the path.", path=path)
+    if isinstance(error, IsADirectoryError):
         return UsageError(f"{path} is a folder. Give a data file inside it.", path=path)
-    return UsageError(f"cannot read {path} ({getattr(problem, 'strerror', problem)}).", path=path)
+    return UsageError(f"cannot read {path} ({getattr(error, 'strerror', error)}).", path=path)
 
 
 def refuse_utf16(data: bytes, path: Path | str) -> None:
     if data.startswith(UTF16_MARKS):
-        raise DataError(f"{path} is UTF-16. Save it as UTF-8.", path=path)
+        raise DataError(f"{path} is UTF-16. Save it as UTF-8.", path=path, value="utf-16")
 
 
 def decode(data: bytes, path: Path | str, line: int = 1) -> str:
-    """UTF-8 bytes as text; `line` is the line that they begin on. A byte order mark in line 1 is dropped."""
+    """Decode UTF-8 bytes that begin on `line`, without a byte order mark in line 1."""
     refuse_utf16(data, path)
     try:
         return data.decode("utf-8-sig" if line == 1 else "utf-8")
-    except UnicodeDecodeError as problem:
-        raise decode_error(path, line, problem) from None
+    except UnicodeDecodeError as error:
+        raise decode_error(path, line, error) from None
 
 
-def decode_error(path: Path | str, line: int, problem: UnicodeDecodeError) -> DataError:
-    """The error for bytes that begin on `line` and are not UTF-8."""
-    line += problem.object.count(b"\n", 0, problem.start)
-    byte = problem.object[problem.start]
+def decode_error(path: Path | str, line: int, error: UnicodeDecodeError) -> DataError:
+    """Return the error for invalid UTF-8 in bytes that begin on `line`."""
+    line += error.object.count(b"\n", 0, error.start)
+    byte = error.object[error.start]
     return DataError(f"{path}:{line}: {NOT_UTF8} (byte 0x{byte:02X}). Save it as UTF-8.", path=path, line=line)
 
 
@@ -212,20 +194,20 @@ def _undecodable_lines(data: bytes) -> dict[int, str]:
     for number, line in enumerate(data.split(b"\n"), start=1):
         try:
             line.decode("utf-8")
-        except UnicodeDecodeError as problem:
-            where = offset + problem.start
-            reasons[number] = f"{NOT_UTF8} (byte 0x{line[problem.start]:02X} at byte offset {where})"
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            reasons[number] = f"{NOT_UTF8} (byte 0x{byte:02X} at byte offset {offset + error.start})"
         offset += len(line) + 1
     return reasons
 
 
-def kind_of(value: object) -> str:
-    """What a JSON value is, for messages."""
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return kinds.get(type(value), "a number")
+def type_name(value: object) -> str:
+    """Return the type of a JSON value for messages."""
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
 
 
 def shortened(text: str, limit: int = 60) -> str:
-    """The start of a text, safe to print: undecodable bytes are escaped."""
-    shown = text if len(text) <= limit else text[:limit] + "…"
-    return shown.encode("utf-8", errors="backslashreplace").decode("utf-8")
+    """Return the first `limit` characters of a text for messages, with undecodable bytes escaped."""
+    start = text if len(text) <= limit else text[:limit] + "…"
+    return start.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""Inputs of predictions: words of a command line, files, tables and stdin → one value for each input.
+"""Read the inputs for predictions from the command line, a file or stdin.
 
-An input is a str, or a tuple with a value for each field of the task. Words are texts, except for a single word that
-names a file with inputs. A field that is a document may be given as a file.
+An input is a str, or a tuple with a value for each field of the task. Command-line arguments (`words`) are texts, but a
+single argument may be the name of a file with inputs. A document may also be given as a file.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from regard.utils.errors import DataError, UsageError, number_of
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
-GROUP_LINES = 256  # lines of stdin that are predicted together, if so many are waiting
-READ_SIZE = 1 << 16  # bytes of stdin that are read at a time
-MAX_LINE = 1 << 24  # bytes without a line break
-FILE_SUFFIXES = (".txt", ".text", ".md", ".csv", ".tsv", ".json", ".jsonl")  # a word that ends so means a file
+GROUP_LINES = 256  # maximum number of stdin lines that are predicted together
+READ_SIZE = 1 << 16  # maximum number of bytes of stdin per read
+MAX_LINE = 1 << 24  # maximum length of a stdin line in bytes
+FILE_SUFFIXES = (".txt", ".text", ".md", ".csv", ".tsv", ".json", ".jsonl")  # arguments with these endings are files
 
-# Reads the inputs of a file, or of bytes that came from stdin.
+# Reads inputs from a file, or from the given bytes of stdin.
 ReadFile = Callable[[Path, bytes | None], Sequence[Any]]
 
 
 def read_inputs(words: Sequence[str], fields: Sequence[Field], read_file: ReadFile) -> Iterable[Sequence[Any]]:
-    """The inputs that a command line asks for, in groups that can be predicted together."""
+    """Return the inputs of a command in groups that are predicted together."""
     if len(fields) == 1 and fields[0].type == "document":
-        return [_documents(words, read_file)]
+        texts = [read_file(Path(word), None) if is_file(word) else [_document(word)] for word in words or [STDIN]]
+        return [[text for part in texts for text in part]]
     if not words or list(words) == [STDIN]:
         if len(fields) == 1:
             return stdin_lines(sys.stdin.buffer)
@@ -37,95 +38,70 @@ def read_inputs(words: Sequence[str], fields: Sequence[Field], read_file: ReadFi
     if len(words) == 1 and is_file(words[0]):
         return [read_file(Path(words[0]), None)]
     if len(fields) == 1:
-        refuse_files(words)
+        _refuse_files(words)
         return [list(words)]
     return [[one_input(words, fields)]]
 
 
 def is_read_from_file(words: Sequence[str], fields: Sequence[Field]) -> bool:
-    """Whether options of reading apply: to a file, and to stdin where an input has several fields."""
+    """Return whether file options such as columns apply: to a file, or to stdin if an input has several fields."""
     if not words or list(words) == [STDIN]:
         return len(fields) > 1
     return len(words) == 1 and is_file(words[0])
 
 
 def one_input(words: Sequence[str], fields: Sequence[Field]) -> tuple[Any, ...]:
-    """The fields of one input; a document may be a file or stdin, and the last field may take several words."""
-    given = list(words)
-    if len(given) == len(fields) - 1 and fields[-1].type == "document":
-        given.append(STDIN)
-    many = fields[-1].type == "texts"
-    if len(given) < len(fields) or (len(given) > len(fields) and not many):
+    """Return the fields of one input. A document may be a file or stdin; the last field may take several words."""
+    values: list[Any] = list(words)
+    if len(values) == len(fields) - 1 and fields[-1].type == "document":
+        values.append(STDIN)
+    if len(values) < len(fields) or (len(values) > len(fields) and fields[-1].type != "texts"):
         names = " and ".join(field.name for field in fields)
-        raise UsageError(
-            f"{number_of(len(words), 'text')} given, {len(fields)} needed: {names}. Quote each, or give a file.",
-            argument="inputs",
-            value=len(words),
-        )
-    refuse_files([word for word, field in zip(given, fields, strict=False) if field.type != "document"])
-    values: list[Any] = [
-        _document(word) if field.type == "document" else word for word, field in zip(given, fields, strict=False)
-    ]
-    if many:
-        values[-1] = tuple(given[len(fields) - 1 :])
-    return tuple(values)
-
-
-def _documents(words: Sequence[str], read_file: ReadFile) -> list[str]:
-    """One text for each word, or those of the file that it names."""
-    given = words or [STDIN]
-    texts = [read_file(Path(word), None) if is_file(word) else [_document(word)] for word in given]
-    return [text for part in texts for text in part]
+        message = f"give {len(fields)} texts ({names}), got {number_of(len(words), 'text')}. Quote each or give a file."
+        raise UsageError(message, argument="inputs", value=len(words))
+    _refuse_files([word for word, field in zip(values, fields, strict=False) if field.type != "document"])
+    if fields[-1].type == "texts":
+        values = [*values[: len(fields) - 1], tuple(values[len(fields) - 1 :])]
+    pairs = zip(values, fields, strict=True)
+    return tuple(_document(value) if field.type == "document" else value for value, field in pairs)
 
 
 def _document(word: str) -> str:
-    """A text that may span lines: the word itself, the file that it names, or stdin."""
+    """Return the text of a document, which may be the word itself, the content of a file, or stdin."""
     if word == STDIN:
-        # The line break at the end belongs to the command that wrote it.
+        # The final line break comes from the command that wrote the text.
         return decode(sys.stdin.buffer.read(), STDIN_NAME).replace("\r\n", "\n").removesuffix("\n")
     return decode(read_bytes(Path(word)), word) if is_file(word) else word
 
 
-def text_lines(data: bytes, path: Path | str) -> list[str]:
-    """One text for each line; a line break at the end starts no other text."""
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if not lines:
-        raise DataError(f"{path} is empty; one text per line is expected.", path=str(path))
-    return [decode(line, path, number).rstrip("\r") for number, line in enumerate(lines, start=1)]
-
-
 def stdin_lines(stream: BinaryIO) -> Iterator[list[str]]:
-    """Lines of stdin as they arrive, so that a program that sends one line and waits gets its result."""
+    """Yield lines of stdin as they arrive, so a program can send one line and wait for its result."""
     number, rest = 0, b""
     while chunk := stream.read1(READ_SIZE):  # type: ignore[attr-defined]
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > MAX_LINE:
-            raise DataError(
-                f"{STDIN_NAME}:{number + len(lines) + 1}: a line of more than {MAX_LINE:,} bytes. Split it.",
-                path=STDIN_NAME,
-                line=number + len(lines) + 1,
-            )
+            line = number + len(lines) + 1
+            message = f"{STDIN_NAME}:{line}: a line must have at most {MAX_LINE:,} bytes. Split it."
+            raise DataError(message, path=STDIN_NAME, line=line)
         yield from _groups(lines, number)
         number += len(lines)
     if rest:
         yield from _groups([rest], number)
 
 
-def _groups(lines: Sequence[bytes], before: int) -> Iterator[list[str]]:
-    texts = [decode(line, STDIN_NAME, before + place).rstrip("\r") for place, line in enumerate(lines, start=1)]
+def _groups(lines: Sequence[bytes], num_before: int) -> Iterator[list[str]]:
+    texts = [decode(line, STDIN_NAME, number).rstrip("\r") for number, line in enumerate(lines, start=num_before + 1)]
     for start in range(0, len(texts), GROUP_LINES):
         yield texts[start : start + GROUP_LINES]
 
 
 def is_file(word: str) -> bool:
-    """Whether a word is a file and not a text; a word that looks like a file name and is none raises."""
+    """Return whether a word is a file and not a text; raise an error for a folder or a missing file."""
     try:
         if Path(word).is_file():
             return True
         if word and Path(word).is_dir():
-            raise UsageError(f"{word} is a folder; give a file.", argument="inputs", value=word)
+            raise UsageError(f"{word} is a folder. Give a file.", argument="inputs", value=word)
     except OSError:  # too long for a file name
         return False
     if word.endswith(FILE_SUFFIXES) and not any(map(str.isspace, word)):
@@ -133,15 +109,13 @@ def is_file(word: str) -> bool:
     return False
 
 
-def refuse_files(words: Sequence[str]) -> None:
-    """Several words are texts: a file name among them is a mistake."""
+def _refuse_files(words: Sequence[str]) -> None:
+    """Raise an error if one of several texts is the name of a file."""
     for word in words:
         try:
-            if Path(word).is_file():
-                raise UsageError(
-                    f"{word} is a file among {len(words)} texts. Give one file, or texts in quotes.",
-                    argument="inputs",
-                    value=word,
-                )
-        except OSError:
+            exists = Path(word).is_file()
+        except OSError:  # too long for a file name
             continue
+        if exists:
+            message = f"each of {len(words)} inputs must be a text, but {word} is a file. Give one file, or texts."
+            raise UsageError(message, argument="inputs", value=word)

@@ -1,7 +1,7 @@
-"""Labelled texts and labelled pairs of texts: .tsv, .csv, .jsonl, or tab-separated text of any name, plain or .gz.
+"""Read labelled texts and labelled pairs of texts from tables.
 
-Columns are found by their usual names, or without a header by their content: texts are long and differ, labels are
-short and repeat. Users may give names or numbers of columns instead.
+Columns are found by their usual names, or in a table without a header by their content: texts are long and distinct,
+labels are short and repeat. Users may instead give the names or numbers of the columns.
 """
 
 from __future__ import annotations
@@ -14,34 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.data.files import FileLines, ReadResult, kind_of, shortened
-from regard.data.rows import json_text_fault, text_fault
-from regard.data.tables import Choices, Column, Columns, Places, flags_hint, read_table
+from regard.data.columns import LABELS, NUMBERS, TEXT_PAIRS, TEXTS, Column, Columns, Guess, Places, flags_hint
+from regard.data.files import ReadResult, shortened, type_name
+from regard.data.tables import json_text_fault, read_table, text_fault
 from regard.utils.errors import DataError, UsageError, number_of
 
-MAX_CHARACTERS = 10_000_000  # of a text: more than any document, less than a file without line ends
-TEXTS = ("text", "sentence", "sms", "message", "review", "tweet", "comment", "content", "document", "body")
-LABELS = ("label", "labels", "class", "category", "sentiment", "quality", "gold_label", "entailment_judgment", "target")
-NUMBERS = ("score", "similarity", "relatedness_score", "relatedness", "rating")
-PAIRS = (
-    ("sentence1", "sentence2"),
-    ("#1 string", "#2 string"),
-    ("sentence_a", "sentence_b"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("premise", "hypothesis"),
-    ("text1", "text2"),
-    ("first", "second"),
-)
-DUPLICATE = "is_duplicate"  # the label of Quora's question pairs
-MAX_LABEL = 100  # characters; anything longer is a text in the wrong column
+MAX_LABEL = 100  # maximum number of characters; anything longer is probably a text in the wrong column
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A text with its label; for multi-label classification, with any number of labels."""
+    """A text with its label, or for multi-label classification with any number of labels."""
 
     text: str
     labels: tuple[str, ...]
@@ -63,15 +48,14 @@ def read_labelled(
     label_column: str | None = None,
     label_separator: str | None = None,
     skip_bad_rows: bool = False,
-    max_characters: int = MAX_CHARACTERS,
 ) -> ReadResult[Labelled]:
-    """Read texts with their labels. With `label_separator` a cell holds several labels, or none where it is empty.
+    """Read texts with their labels. With `label_separator`, a cell may hold several labels.
 
     Columns are given by name or number, or found by their usual names. Bad rows raise a DataError that lists them; with
-    `skip_bad_rows` they are left out and returned in `.bad`. A file without the needed columns always raises.
+    `skip_bad_rows` they are skipped and returned in `.bad`. A missing column always raises an error.
     """
     if label_separator == "":
-        raise UsageError("the label separator is empty. Give a character, such as ','.", argument="label_separator")
+        raise UsageError("the label separator must not be empty; give one such as ','.", argument="label_separator")
     path = Path(path)
     columns = (
         Column("text", TEXTS, text_column, "--text-column"),
@@ -81,10 +65,10 @@ def read_labelled(
     def example(cells: Sequence[Any]) -> Labelled | str:
         text, label = cells
         labels = _labels(label, label_separator)
-        fault = text_fault("text", text, max_characters) or (labels if isinstance(labels, str) else None)
+        fault = text_fault("text", text) or (labels if isinstance(labels, str) else None)
         return fault or Labelled(text.strip(), tuple(labels))
 
-    result: ReadResult[Labelled] = _read(path, [columns], example)
+    result = read_table(path, [columns], example, guess=_guesser(path, columns))
     return result.finish(path, "labelled texts", skip_bad_rows=skip_bad_rows)
 
 
@@ -96,37 +80,29 @@ def read_labelled_pairs(
     label_column: str | None = None,
     regression: bool = False,
     skip_bad_rows: bool = False,
-    max_characters: int = MAX_CHARACTERS,
 ) -> ReadResult[LabelledPair]:
-    """Read pairs of texts with a label or, for `regression`, with a number. Bad rows raise as in `read_labelled`."""
+    """Read pairs of texts with a label, or a number for `regression`. Bad rows are handled as in `read_labelled`."""
     path = Path(path)
-    # SICK has a label and a number for each pair.
-    names = (*NUMBERS, *LABELS, DUPLICATE) if regression else (*LABELS, DUPLICATE, *NUMBERS)
-    choices = [
-        (
-            Column("first text", (first,), first_column, "--first-column"),
-            Column("second text", (second,), second_column, "--second-column"),
-            Column("label", names, label_column, "--label-column", is_text=False),
-        )
-        for first, second in PAIRS
-    ]
+    # SICK has a label and a number for each pair; Quora's question pairs have is_duplicate.
+    labels = (*LABELS, "is_duplicate")
+    names = (*NUMBERS, *labels) if regression else (*labels, *NUMBERS)
+    label = Column("label", names, label_column, "--label-column", is_text=False)
+    choices = [(*columns, label) for columns in pair_columns(first_column, second_column)]
 
     def example(cells: Sequence[Any]) -> LabelledPair | str:
         first, second, label = cells
         labels = _labels(label, None)
-        fault = text_fault("first text", first, max_characters) or text_fault("second text", second, max_characters)
+        fault = text_fault("first text", first) or text_fault("second text", second)
         fault = fault or (labels if isinstance(labels, str) else _count_fault(labels))
         if fault:
             return fault
-        if not regression:
-            return LabelledPair(first.strip(), second.strip(), labels[0])
         number = _number(labels[0])
-        if number is None:
-            point = "; write decimals with a point" if re.fullmatch(r"-?\d+,\d+", labels[0]) else ""
+        if regression and number is None:
+            point = "; use a decimal point" if re.fullmatch(r"-?\d+,\d+", labels[0]) else ""
             return f"{shortened(labels[0])!r} is not a number{point}"
-        return LabelledPair(first.strip(), second.strip(), number)
+        return LabelledPair(first.strip(), second.strip(), number if regression and number is not None else labels[0])
 
-    result: ReadResult[LabelledPair] = _read(path, choices, example)
+    result = read_table(path, choices, example, guess=_guesser(path, choices[0]))
     result.finish(path, "labelled pairs", skip_bad_rows=skip_bad_rows)
     numbers = [] if regression else [_number(str(pair.label)) for pair in result.examples]
     decimal = next((number for number in numbers if number is not None and number % 1), None)
@@ -142,31 +118,26 @@ def read_labelled_pairs(
     return result
 
 
-def _read(path: Path, choices: Choices, example: Callable[[Sequence[Any]], T | str]) -> ReadResult[T]:
-    def guess(rows: Sequence[list[str]], width: int, numbered: Places) -> Places:
-        places = numbered or _guess_columns(path, rows, width, choices[0])
-        _refuse_unknown_header(path, rows, places[-1] or 0, choices[0])
-        return places
-
-    result: ReadResult[T] = ReadResult()
-    table = read_table(path, FileLines.read(path, result.checksums), choices, guess=guess)
-    result.remarks += table.notes
-    result.collect(path, table.rows, example)
-    return result
+def pair_columns(first: str | None, second: str | None) -> list[tuple[Column, Column]]:
+    """Return the columns of two texts for each pair of usual names."""
+    return [
+        (Column("first text", (a,), first, "--first-column"), Column("second text", (b,), second, "--second-column"))
+        for a, b in TEXT_PAIRS
+    ]
 
 
 # --- Labels -------------------------------------------------------------------------------------------------
 
 
-def _labels(value: object, label_separator: str | None) -> Sequence[str] | str:
-    """The labels in a cell or a JSON value, or why there are none."""
+def _labels(value: object, label_separator: str | None) -> list[str] | str:
+    """Return the labels in a cell or a JSON value, or the reason why they are invalid."""
     values = value if isinstance(value, list) else [value]
     if isinstance(value, str) and label_separator is not None:
         values = [part for part in value.split(label_separator) if part.strip()]
     labels = []
     for item in values:
         if not isinstance(item, (bool, int, float, str)):
-            return f"the label is {kind_of(item)}, not a text or a number"
+            return f"the label must be a text or a number, got {type_name(item)}"
         label = str(item).lower() if isinstance(item, bool) else str(item).strip()
         if not label:
             return "the label is empty"
@@ -179,8 +150,7 @@ def _labels(value: object, label_separator: str | None) -> Sequence[str] | str:
 
 
 def _count_fault(labels: Sequence[str]) -> str | None:
-    """Why labels are not exactly one; None if they are."""
-    return None if len(labels) == 1 else f"{len(labels) or 'no'} labels where one is expected"
+    return None if len(labels) == 1 else f"expected one label, got {len(labels) or 'none'}"
 
 
 def _number(label: str) -> float | None:
@@ -191,50 +161,13 @@ def _number(label: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# --- Columns without a header ---------------------------------------------------------------------------------
-
-
-def _guess_columns(path: Path, rows: Sequence[list[str]], width: int, columns: Columns) -> Places:
-    """Texts are the longest columns. Of the others, the label is one without empty cells, with the fewest values."""
-    cells = [[row[place].strip() if place < len(row) else "" for row in rows] for place in range(width)]
-    length = [sum(map(len, column)) for column in cells]
-    texts = sorted(sorted(range(width), key=lambda place: -length[place])[: len(columns) - 1])
-    others = [place for place in range(width) if place not in texts]
-    others = [place for place in others if all(cells[place])] or others
-    label = min(others, key=lambda place: (len(set(cells[place])) < 2, len(set(cells[place])), place))
-    if len(set(cells[label])) > max(2, len(rows) // 2) and len(rows) > 10 and _number(cells[label][1]) is None:
-        raise DataError(
-            f"{path} has no known header and no column with repeated labels.{flags_hint(columns)}", path=path
-        )
-    return (*texts, label)
-
-
-def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, columns: Columns) -> None:
-    """A first row whose label never repeats, while all others do, is a header with unknown names."""
-    labels = Counter(row[place].strip() for row in rows if len(row) > place)
-    first = rows[0][place].strip() if len(rows[0]) > place else ""
-    others = [count for label, count in labels.items() if label != first]
-    if len(rows) >= 5 and labels[first] == 1 and others and min(others) > 1 and _number(first) is None:
-        names = [name.strip() for name in rows[0]]
-        raise DataError(
-            f"{path}: the first line looks like a header: {', '.join(map(shortened, names[:20]))}.{flags_hint(columns)}"
-            " If it is an example, add a header above it.",
-            path=path,
-            line=1,
-            value=names,
-        )
-
-
-# --- Labels of several files --------------------------------------------------------------------------------
-
-
 def require_two_labels(labels: Sequence[str], path: Path | str, count: int) -> None:
-    """A classifier needs at least two classes."""
+    """Raise an error if there are fewer than two labels, since a classifier needs at least two."""
     if len(labels) < 2:
-        only = f"the label {labels[0]!r}" if labels else "no label"
+        only = f"only {labels[0]!r}" if labels else "none"
         raise DataError(
-            f"{path}: {number_of(count, 'example')} with {only}; training needs two labels or more. Give another file, "
-            "or another column with --label-column.",
+            f"{path}: training needs at least two labels, got {only} in {number_of(count, 'example')}. Give another "
+            "file, or choose another column with --label-column.",
             path=path,
             value=list(labels),
         )
@@ -249,15 +182,55 @@ def refuse_unseen(
     single: bool = False,
     skip_bad_rows: bool = False,
 ) -> ReadResult[T]:
-    """`result`, where examples with labels that are not `known` are bad rows; with `single` also those without label or
-    with several."""
-    listed = ", ".join(map(shortened, known[:10])) + (" …" if len(known) > 10 else "")
+    """Make examples bad rows if they have labels that are not `known` or, with `single`, not exactly one label."""
+    names = ", ".join(map(shortened, known[:10])) + (" …" if len(known) > 10 else "")
     faults = {}
-    for index, example in enumerate(result.examples):
-        labels = labels_of(example)
+    for index, labels in enumerate(map(labels_of, result.examples)):
         unseen = next((label for label in labels if label not in known), None)
         if unseen is not None:
-            faults[index] = f"label {shortened(unseen)!r} was not in training ({listed})"
+            faults[index] = f"the label {shortened(unseen)!r} is not one of the training labels ({names})"
         elif single and (fault := _count_fault(labels)):
             faults[index] = fault
     return result.without(faults, path).finish(path, "usable examples", skip_bad_rows=skip_bad_rows)
+
+
+# --- Columns without a header ---------------------------------------------------------------------------------
+
+
+def _guesser(path: Path, columns: Columns) -> Guess:
+    def guess(rows: Sequence[list[str]], width: int, numbered: Places) -> Places:
+        places = numbered or _guess_columns(path, rows, width, columns)
+        _refuse_unknown_header(path, rows, places[-1] or 0, columns)
+        return places
+
+    return guess
+
+
+def _guess_columns(path: Path, rows: Sequence[list[str]], width: int, columns: Columns) -> Places:
+    """Guess that the longest columns are texts, and a filled one with the fewest distinct values has the labels."""
+    cells = [[row[place].strip() if place < len(row) else "" for row in rows] for place in range(width)]
+    by_length = sorted(range(width), key=lambda place: -sum(map(len, cells[place])))
+    texts, others = sorted(by_length[: len(columns) - 1]), sorted(by_length[len(columns) - 1 :])
+    others = [place for place in others if all(cells[place])] or others
+    num_values = [len(set(column)) for column in cells]
+    label = min(others, key=lambda place: (num_values[place] < 2, num_values[place], place))
+    if num_values[label] > max(2, len(rows) // 2) and len(rows) > 10 and _number(cells[label][1]) is None:
+        message = f"{path} must have a known header or a column with repeated labels.{flags_hint(columns)}"
+        raise DataError(message, path=path)
+    return (*texts, label)
+
+
+def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, columns: Columns) -> None:
+    """Raise an error if only the first row's label is unique: the row is then a header with unknown names."""
+    labels = Counter(row[place].strip() for row in rows if len(row) > place)
+    first = rows[0][place].strip() if len(rows[0]) > place else ""
+    others = [count for label, count in labels.items() if label != first]
+    if len(rows) >= 5 and labels[first] == 1 and others and min(others) > 1 and _number(first) is None:
+        names = [name.strip() for name in rows[0]]
+        raise DataError(
+            f"{path}: the first line looks like a header: {', '.join(map(shortened, names[:20]))}.{flags_hint(columns)}"
+            " If it is an example, add a header line above it.",
+            path=path,
+            line=1,
+            value=names,
+        )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regard.data.files import BadRow, FileLines, ReadResult, shortened
-from regard.data.rows import TABLE_SUFFIXES, table_suffix, text_fault
-from regard.data.tables import Column, Row, read_table
+from regard.data.columns import SOURCE_TARGET, Column
+from regard.data.files import EMPTY_LINE, BadRow, FileLines, ReadResult, shortened
+from regard.data.tables import TABLE_SUFFIXES, read_table, table_suffix, text_fault
 from regard.utils.errors import DataError, UsageError
 
-MAX_CHARACTERS = 10_000
-HEADERS = (("source", "target"), ("src", "tgt"))
+MAX_CHARACTERS = 10_000  # of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,136 +29,77 @@ def read_pairs(
     *,
     columns: tuple[str, str] | None = None,
     skip_bad_rows: bool = False,
-    max_characters: int = MAX_CHARACTERS,
 ) -> ReadResult[Pair]:
     """Read pairs from one table or from two line-aligned files.
 
     The columns of a table are those that `columns` names or numbers, or source and target, or src and tgt; without a
     header the first two. Bad rows raise a DataError that lists them; with `skip_bad_rows` they are left out and
-    returned in `.bad`. Files that do not fit together, or lack a column, always raise.
+    returned in `.bad`. Line-aligned files of different lengths, or a missing column, always raise.
     """
-    if max_characters < 1:
-        raise UsageError(
-            f"max_characters is {max_characters}; it must be 1 or more.",
-            argument="max_characters",
-            value=max_characters,
-        )
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
-    result: ReadResult[Pair] = ReadResult()
     if len(files) == 1:
-        rows = _open_table(files[0], columns, result)
+        result = _read_table(files[0], columns)
     elif len(files) == 2:
-        rows = _open_aligned(files[0], files[1], columns, result)
+        result = _read_aligned(files[0], files[1], columns)
     else:
-        raise UsageError(
-            f"{len(files)} data files were given. Give one table ({', '.join(TABLE_SUFFIXES)}) or two line-aligned "
-            "text files.",
-            argument="data",
-            value=len(files),
-        )
-    _collect(rows, files, max_characters, result)
+        suffixes = ", ".join(TABLE_SUFFIXES)
+        message = f"{len(files)} data files were given. Give one table ({suffixes}) or two line-aligned text files."
+        raise UsageError(message, argument="data", value=len(files))
     return result.finish(" and ".join(map(str, files)), "pairs", skip_bad_rows=skip_bad_rows)
 
 
-def write_pairs_tsv(path: Path | str, pairs: Iterable[Pair]) -> None:
-    """Write a table with the header source, target; compressed if the name ends with .gz."""
-    path = Path(path)
-    lines = ["source\ttarget\n"]
-    for number, pair in enumerate(pairs, start=1):
-        for text in (pair.source, pair.target):
-            if "\t" in text or "\n" in text or "\r" in text:
-                raise DataError(
-                    f"pair {number} contains a tab or a line break, which a .tsv cannot hold: {text[:60]!r}.",
-                    path=path,
-                    line=number + 1,
-                    value=text,
-                )
-        lines.append(f"{pair.source}\t{pair.target}\n")
-    data = "".join(lines).encode("utf-8")
-    # Without a time stamp the same pairs give the same file.
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
+def _pair(cells: Sequence[str]) -> Pair | str:
+    source, target = cells
+    source, target = source.strip(), target.strip()
+    if source and target and len(source) + len(target) <= MAX_CHARACTERS and "\0" not in source + target:
+        return Pair(source, target)  # without calls that are not needed: files have millions of rows
+    if not source and not target:
+        return EMPTY_LINE
+    fault = text_fault("source", source, MAX_CHARACTERS) or text_fault("target", target, MAX_CHARACTERS)
+    return fault or Pair(source, target)
 
 
-def _collect(
-    rows: Iterable[Row | BadRow], files: Sequence[Path], max_characters: int, result: ReadResult[Pair]
-) -> None:
-    """Add the usable rows to the examples. Written out for speed: files have millions of rows."""
-    add = result.examples.append
-    for row in rows:
-        if isinstance(row, BadRow):
-            result.bad.append(row)
-            continue
-        line, (source, target) = row
-        source, target = source.strip(), target.strip()
-        if (
-            source
-            and target
-            and len(source) <= max_characters
-            and len(target) <= max_characters
-            and "\0" not in source
-            and "\0" not in target
-        ):
-            add(Pair(source, target))
-        elif not source and not target:
-            result.bad.append(BadRow(str(files[0]), line, "empty line"))
-        elif fault := text_fault("source", source, max_characters):
-            result.bad.append(BadRow(str(files[0]), line, fault))
-        else:
-            result.bad.append(BadRow(str(files[-1]), line, str(text_fault("target", target, max_characters))))
-
-
-def _open_aligned(
-    source: Path, target: Path, columns: tuple[str, str] | None, result: ReadResult[Pair]
-) -> Iterator[Row | BadRow]:
-    for path in (source, target):
-        if table_suffix(path):
-            raise UsageError(
-                f"{path} is a table, and two files must be line-aligned texts. Give one table or two text files.",
-                argument="data",
-                path=path,
-            )
-    if columns is not None:
-        raise UsageError(
-            "--columns needs a table; line-aligned texts have no columns.", argument="columns", value=columns
-        )
-    texts = FileLines.read(source, result.checksums), FileLines.read(target, result.checksums)
-    counts = len(texts[0].lines), len(texts[1].lines)
-    if counts[0] != counts[1]:
-        longer, line = int(counts[1] > counts[0]), min(counts)
-        path = (source, target)[longer]
-        raise DataError(
-            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}. Line-aligned files need the same "
-            f"number: line n of one translates line n of the other. The first extra line is {path}:{line + 1}: "
-            f"{shortened(texts[longer].lines[line])!r}.",
-            path=path,
-            line=line + 1,
-            value=counts,
-        )
-    return _aligned_rows(texts, (source, target))
-
-
-def _aligned_rows(texts: Sequence[FileLines], paths: Sequence[Path]) -> Iterator[Row | BadRow]:
-    faults: dict[int, BadRow] = {}
-    for path, text in zip(reversed(paths), reversed(texts), strict=True):
-        faults.update((line, BadRow(str(path), line, reason)) for line, reason in text.undecodable.items())
-    for line, pair in enumerate(zip(texts[0].lines, texts[1].lines, strict=True), start=1):
-        yield faults[line] if faults and line in faults else (line, pair)
-
-
-def _open_table(path: Path, columns: tuple[str, str] | None, result: ReadResult[Pair]) -> Iterable[Row | BadRow]:
+def _read_table(path: Path, columns: tuple[str, str] | None) -> ReadResult[Pair]:
     if not table_suffix(path) and not path.is_dir():
         known = ", ".join(f"{suffix}, {suffix}.gz" for suffix in TABLE_SUFFIXES)
-        raise UsageError(
-            f"{path} is not a table of pairs ({known}). For plain text give two line-aligned files, one per language.",
-            argument="data",
-            path=path,
-            allowed=TABLE_SUFFIXES,
-        )
+        message = f"{path} is not a table of pairs ({known}). For plain text give two line-aligned files."
+        raise UsageError(message, argument="data", path=path, allowed=TABLE_SUFFIXES)
     given = columns or (None, None)
     choices = [
         (Column("source", (source,), given[0], "--columns"), Column("target", (target,), given[1], "--columns"))
-        for source, target in HEADERS
+        for source, target in SOURCE_TARGET
     ]
-    table = read_table(path, FileLines.read(path, result.checksums), choices)
-    result.remarks += table.notes
-    return table.rows
+    return read_table(path, choices, _pair)
+
+
+def _read_aligned(source: Path, target: Path, columns: tuple[str, str] | None) -> ReadResult[Pair]:
+    for path in (source, target):
+        if table_suffix(path):
+            message = f"{path} is a table. Give one table, or two line-aligned text files."
+            raise UsageError(message, argument="data", path=path)
+    if columns is not None:
+        message = "--columns needs a table; line-aligned texts have no columns."
+        raise UsageError(message, argument="columns", value=columns)
+    result: ReadResult[Pair] = ReadResult()
+    sources, targets = FileLines.read(source, result.checksums), FileLines.read(target, result.checksums)
+    counts = len(sources.lines), len(targets.lines)
+    if counts[0] != counts[1]:
+        path, text = (source, sources) if counts[0] > counts[1] else (target, targets)
+        line = min(counts) + 1
+        raise DataError(
+            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line n of one must translate line n of "
+            f"the other. The first extra line is {path}:{line}: {shortened(text.lines[line - 1])!r}.",
+            path=path,
+            line=line,
+            value=counts,
+        )
+
+    def rows() -> Iterator[tuple[int, Sequence[str]] | BadRow]:
+        undecodable = {line: BadRow(str(target), line, reason) for line, reason in targets.undecodable.items()}
+        undecodable |= {line: BadRow(str(source), line, reason) for line, reason in sources.undecodable.items()}
+        for line, pair in enumerate(zip(sources.lines, targets.lines, strict=True), start=1):
+            yield undecodable.get(line) or (line, pair)
+
+    result.collect(source, rows(), _pair)
+    result.bad = [replace(row, file=str(target)) if row.reason.startswith("the target") else row for row in result.bad]
+    return result

@@ -1,7 +1,6 @@
-"""Sentences with an ambiguous word and its sense: .tsv, .csv, .jsonl, or tab-separated text of any name.
+"""Sentences with an ambiguous word and its sense, from tables with the columns word, sense and sentence.
 
-The columns are word, sense and sentence, in this order or as a header names them. A comparison of senses needs at least
-two senses of a word and two sentences of each; other rows are bad.
+A comparison of senses needs at least two senses of a word and two sentences of each; other rows are bad.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.files import FileLines, ReadResult, shortened
-from regard.data.labelled import MAX_CHARACTERS
-from regard.data.rows import text_fault
+from regard.data.columns import Column
+from regard.data.files import ReadResult, shortened
 from regard.data.synthetic.senses import SENSES, SenseSentence, sense_sentences
-from regard.data.tables import Column, read_table
+from regard.data.tables import read_table, text_fault
 from regard.utils.errors import number_of
 
 COLUMNS = (
@@ -23,7 +21,6 @@ COLUMNS = (
     Column("sense", ("sense", "meaning", "label")),
     Column("sentence", ("sentence", "text", "context")),
 )
-Faults = dict[int, str]  # index of an example → why it cannot be used
 
 
 def synthetic_senses() -> list[SenseSentence]:
@@ -34,15 +31,12 @@ def synthetic_senses() -> list[SenseSentence]:
 def read_senses(path: Path | str, *, skip_bad_rows: bool = False) -> ReadResult[SenseSentence]:
     """Read sentences with the senses of their words.
 
-    Bad rows raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. A word is
-    found in its sentence regardless of capitals; its first occurrence counts.
+    Bad rows raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. The word
+    is the first occurrence in its sentence, ignoring case.
     """
     path = Path(path)
-    result: ReadResult[SenseSentence] = ReadResult()
-    table = read_table(path, FileLines.read(path, result.checksums), [COLUMNS])
-    result.remarks += table.notes
-    result.collect(path, table.rows, _example)
-    for find_faults in (_repeated, _alone, _of_one_sense):  # in this order: each needs what the one before leaves
+    result = read_table(path, [COLUMNS], _example)
+    for find_faults in (_repeated, _unique_senses, _single_senses):  # each needs the rows that the previous one leaves
         result = result.without(find_faults(result), path)
     result.finish(path, "sentences of words with two senses", skip_bad_rows=skip_bad_rows)
     twice = sum(len(list(_places(example.word, example.text))) > 1 for example in result.examples)
@@ -52,7 +46,7 @@ def read_senses(path: Path | str, *, skip_bad_rows: bool = False) -> ReadResult[
 
 
 def find_word(word: str, sentence: str) -> int | None:
-    """The index of a whole word in a sentence, regardless of capitals; None if it is not there."""
+    """The index of a whole word in a sentence, ignoring case; None if it is missing."""
     return next(_places(word, sentence), None)
 
 
@@ -62,9 +56,9 @@ def _places(word: str, sentence: str) -> Iterator[int]:
 
 
 def _example(cells: Sequence[str]) -> SenseSentence | str:
-    for column, cell in zip(COLUMNS, cells, strict=True):
-        if fault := text_fault(column.role, cell, MAX_CHARACTERS):
-            return fault
+    faults = (text_fault(column.role, cell) for column, cell in zip(COLUMNS, cells, strict=True))
+    if fault := next(filter(None, faults), None):
+        return fault
     word, sense, sentence = (cell.strip() for cell in cells)
     start = find_word(word, sentence)
     if start is None:
@@ -72,18 +66,18 @@ def _example(cells: Sequence[str]) -> SenseSentence | str:
     return SenseSentence(sentence, word.lower(), start, sense)
 
 
-def _repeated(result: ReadResult[SenseSentence]) -> Faults:
+def _repeated(result: ReadResult[SenseSentence]) -> dict[int, str]:
     """A repeated sentence would be its own nearest neighbor."""
     first: dict[tuple[str, str], int] = {}
-    faults: Faults = {}
-    for index, example in enumerate(result.examples):
-        before = first.setdefault((example.word, example.text), result.lines[index])
-        if before != result.lines[index]:
-            faults[index] = f"the same sentence with {example.word!r} as in line {before}"
+    faults = {}
+    for index, (line, example) in enumerate(zip(result.lines, result.examples, strict=True)):
+        first_line = first.setdefault((example.word, example.text), line)
+        if first_line != line:
+            faults[index] = f"the same sentence with {example.word!r} as in line {first_line}"
     return faults
 
 
-def _alone(result: ReadResult[SenseSentence]) -> Faults:
+def _unique_senses(result: ReadResult[SenseSentence]) -> dict[int, str]:
     counts = Counter((example.word, example.sense) for example in result.examples)
     return {
         index: f"the only sentence in which {example.word!r} means {example.sense!r}; two are needed"
@@ -92,12 +86,10 @@ def _alone(result: ReadResult[SenseSentence]) -> Faults:
     }
 
 
-def _of_one_sense(result: ReadResult[SenseSentence]) -> Faults:
-    senses: dict[str, set[str]] = {}
-    for example in result.examples:
-        senses.setdefault(example.word, set()).add(example.sense)
+def _single_senses(result: ReadResult[SenseSentence]) -> dict[int, str]:
+    num_senses = Counter(word for word, _ in {(example.word, example.sense) for example in result.examples})
     return {
         index: f"{example.word!r} has only the sense {example.sense!r}; two are needed"
         for index, example in enumerate(result.examples)
-        if len(senses[example.word]) == 1
+        if num_senses[example.word] == 1
     }

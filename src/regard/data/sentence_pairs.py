@@ -69,11 +69,8 @@ class PaddedRows(NamedTuple):
 def longest_sentence(window: int) -> int:
     """The length of a sentence, in tokens, so that two always fit into a row."""
     if window < SMALLEST_WINDOW:
-        raise UsageError(
-            f"a window of {window} is too short for two sentences: give at least {SMALLEST_WINDOW}.",
-            argument="window",
-            value=window,
-        )
+        message = f"a window of {window} is too short for two sentences: give at least {SMALLEST_WINDOW}."
+        raise UsageError(message, argument="window", value=window)
     return (window - 3) // 2
 
 

@@ -13,11 +13,8 @@ from regard.utils.errors import DataError, UsageError, number_of
 def validation_size(count: int, fraction: float, maximum: int) -> int:
     """The number of validation examples: a fraction of `count`, at most `maximum`."""
     if not 0 < fraction < 1:
-        raise UsageError(
-            f"val_fraction must be between 0 and 1, such as 0.1, not {fraction}.",
-            argument="val_fraction",
-            value=fraction,
-        )
+        message = f"val_fraction must be between 0 and 1, such as 0.1, not {fraction}."
+        raise UsageError(message, argument="val_fraction", value=fraction)
     return min(round(fraction * count), maximum)
 
 
@@ -34,11 +31,8 @@ def split_validation(
         if value < least:
             raise UsageError(f"{name} is {value}; it must be at least {least}.", argument=name, value=value)
     if count < 2:
-        raise DataError(
-            f"{number_of(count, 'example')} cannot be split into training and validation. Give more examples, or a "
-            "validation file.",
-            value=count,
-        )
+        message = f"{number_of(count, 'example')} cannot be split into training and validation. Give more examples."
+        raise DataError(message, value=count)
     num_validation = max(1, min(num_validation, count - 1))
     shuffled = np.random.default_rng(seed).permutation(count).tolist()
     if kinds is None:
@@ -66,8 +60,8 @@ def hold_out(
         groups.setdefault(key, []).append(index)
     members = list(groups.values())
     group_labels = [{label for index in group for label in labels[index]} for group in members]
-    num_train = Counter(label for found in group_labels for label in found)
-    free = [place for place, found in enumerate(group_labels) if all(num_train[label] > 1 for label in found)]
+    num_train = Counter(label for names in group_labels for label in names)
+    free = [place for place, names in enumerate(group_labels) if all(num_train[label] > 1 for label in names)]
     if len(members) < 2 or not free:
         why = "each is the only one with some label" if len(members) > 1 else "they are all the same"
         raise DataError(

@@ -1,6 +1,7 @@
-"""Questions about passages, with answers that are spans of them: the JSON of SQuAD v1.1 and v2, plain or .gz.
+"""Questions about passages: with answers that are spans of them (the JSON of SQuAD v1.1 and v2), or to be answered.
 
-Every answer is checked against its passage: the text must be where `answer_start` says.
+Every answer is checked against its passage: the text must be where `answer_start` says. Questions to be answered may
+also come from tables of question and passage.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.files import BadRow, ReadResult, decode, kind_of, read_bytes, shortened
-from regard.data.rows import json_text_fault
+from regard.data.columns import PASSAGES, QUESTIONS, Column
+from regard.data.files import BadRow, ReadResult, decode, read_bytes, shortened, type_name
+from regard.data.tables import MAX_CHARACTERS, json_text_fault, read_table, text_fault
 from regard.utils.errors import DataError, number_of
 
-MAX_CHARACTERS = 10_000_000  # of a passage
-UNANSWERED = {"answers": [], "is_impossible": True}  # replaces the gold answers of an entry where they are ignored
+UNANSWERED = {"answers": [], "is_impossible": True}  # replaces the gold answers of an entry if they are ignored
+COLUMNS = (
+    Column("question", QUESTIONS),
+    Column("passage", PASSAGES),
+    Column("id", ("id", "qid", "question_id"), required=False, is_text=False),
+)
 _ID_OR_QUESTION = re.compile(r'"(id|question)"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d+)')
 
 
@@ -30,17 +36,17 @@ class Question:
     id: str
     question: str
     passage: str
-    answers: tuple[tuple[int, str], ...]
+    answers: tuple[tuple[int, str], ...] = ()
     impossible: bool = False  # v2: the passage has no answer
 
 
 def read_questions(
     path: Path | str, *, answered: bool = True, skip_bad_rows: bool = False, data: bytes | None = None
 ) -> ReadResult[Question]:
-    """Read all questions of a file, or of `data` that came from it.
+    """Read all questions of a SQuAD file, or of `data` that came from it.
 
     Bad questions raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. A
-    file that is not JSON of this shape always raises. Unless `answered`, gold answers are ignored.
+    file that is not JSON of this structure always raises. Unless `answered`, gold answers are ignored.
     """
     path = Path(path)
     result: ReadResult[Question] = ReadResult()
@@ -62,7 +68,38 @@ def read_questions(
     return result.finish(path, "questions", skip_bad_rows=skip_bad_rows, unit="questions")
 
 
-def is_squad(data: bytes) -> bool:
+def read_qa_inputs(path: Path | str, data: bytes | None = None, *, skip_bad_rows: bool = False) -> ReadResult[Question]:
+    """Read questions to be answered from SQuAD's JSON or a table; or from `data`, which may also have lines with tabs.
+
+    Columns are found by their usual names; without a header there must be two, question and passage. Gold answers are
+    ignored. Bad rows are treated as in `read_questions`.
+    """
+    path, suffix = Path(path), ""
+    is_squad = path.name.lower().removesuffix(".gz").endswith(".json") if data is None else _is_squad(data)
+    if is_squad:
+        return read_questions(path, answered=False, skip_bad_rows=skip_bad_rows, data=data)
+    if data is not None:
+        suffix = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else ".tsv"
+    result = read_table(path, [COLUMNS], _question_of_row, data=data, suffix=suffix, exact=True)
+    seen: set[str] = set()
+    faults = {}
+    for index, (line, question) in enumerate(zip(result.lines, result.examples, strict=True)):
+        name = question.id or str(line)
+        result.examples[index] = dataclasses.replace(question, id=name)
+        if name in seen:
+            faults[index] = f"repeated id {shortened(name)!r}"
+        seen.add(name)
+    return result.without(faults, path).finish(path, "questions", skip_bad_rows=skip_bad_rows, unit="questions")
+
+
+def _question_of_row(cells: Sequence[Any]) -> Question | str:
+    question, passage, id_ = cells
+    name = "" if id_ is None else str(id_).strip()
+    fault = text_fault("question", question) or text_fault("passage", passage) or json_text_fault("id", name)
+    return fault or Question(name, question.strip(), passage)
+
+
+def _is_squad(data: bytes) -> bool:
     """Whether bytes are one JSON object with the articles of a SQuAD file."""
     try:
         content = json.loads(data.decode("utf-8-sig"))
@@ -74,22 +111,20 @@ def is_squad(data: bytes) -> bool:
 def _articles(path: Path, text: str) -> list[Any]:
     try:
         content = json.loads(text)
-    except RecursionError as problem:
-        raise DataError(f"{path}: not valid JSON (nested too deeply).", path=path) from problem
-    except json.JSONDecodeError as problem:
-        raise DataError(
-            f"{path}:{problem.lineno}: not valid JSON ({problem.msg}, column {problem.colno}). Give a SQuAD file (v1.1 "
-            "or v2).",
-            path=path,
-            line=problem.lineno,
-        ) from problem
+    except RecursionError as error:
+        raise DataError(f"{path}: not valid JSON (nested too deeply).", path=path) from error
+    except json.JSONDecodeError as error:
+        detail = f"{error.msg}, column {error.colno}"
+        message = f"{path}:{error.lineno}: not valid JSON ({detail}). Give a SQuAD file (v1.1 or v2)."
+        raise DataError(message, path=path, line=error.lineno) from error
     articles = content.get("data") if isinstance(content, dict) else None
     if not isinstance(articles, list):
         keys = f" with the keys {', '.join(map(shortened, content))}" if isinstance(content, dict) else ""
         raise DataError(
-            f'{path} is {kind_of(content)}{keys}. A SQuAD file is an object whose "data" is a list of articles with '
+            f'{path} is {type_name(content)}{keys}. A SQuAD file is an object whose "data" is a list of articles with '
             '"paragraphs", each with a "context" and "qas".',
             path=path,
+            argument="data",
         )
     return articles
 
@@ -104,17 +139,18 @@ def _entries(path: Path, articles: list[Any]) -> Iterator[tuple[str, str, dict[s
             place = f"{article_place}, paragraph {number}"
             passage = paragraph.get("context") if isinstance(paragraph, dict) else None
             if not isinstance(passage, str) or not passage.strip():
-                raise DataError(f'{path}: {place} has no "context" with a text.', path=path)
+                raise DataError(f'{path}: {place} has no "context" with a text.', path=path, argument="context")
             if len(passage) > MAX_CHARACTERS:
                 raise DataError(f"{path}: {place} has {len(passage):,} characters.", path=path, value=len(passage))
             for index, entry in enumerate(_list(path, place, paragraph, "qas"), start=1):
                 if not isinstance(entry, dict):
-                    raise DataError(f"{path}: {place}: question {index} is {kind_of(entry)}, not an object.", path=path)
+                    message = f"{path}: {place}: question {index} is {type_name(entry)}, not an object."
+                    raise DataError(message, path=path, argument="qas")
                 yield f"{place}, question {index}", passage, entry
 
 
-def _list(path: Path, place: str, holder: object, key: str) -> list[Any]:
-    value = holder.get(key) if isinstance(holder, dict) else None
+def _list(path: Path, place: str, parent: object, key: str) -> list[Any]:
+    value = parent.get(key) if isinstance(parent, dict) else None
     if not isinstance(value, list):
         raise DataError(f'{path}: {place} has no list "{key}". Is this a SQuAD file?', path=path, argument=key)
     return value
@@ -144,11 +180,11 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question |
 
 
 def _answers(passage: str, entry: dict[str, Any]) -> tuple[tuple[int, str], ...] | str:
-    given = entry.get("answers", [])
-    if not isinstance(given, list):
-        return f'"answers" is {kind_of(given)}, not a list'
+    entries = entry.get("answers", [])
+    if not isinstance(entries, list):
+        return f'"answers" is {type_name(entries)}, not a list'
     answers = []
-    for answer in given:
+    for answer in entries:
         start = answer.get("answer_start") if isinstance(answer, dict) else None
         text = answer.get("text") if isinstance(answer, dict) else None
         if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
@@ -165,11 +201,11 @@ def _span_fault(passage: str, start: int, text: str) -> str | None:
         return "an answer is empty"
     if start >= 0 and passage.startswith(text, start):
         return None
-    shown, where = shortened(text, 40), passage.find(text)
-    if where < 0:
-        return f"the answer {shown!r} is not in the passage"
+    answer, place = shortened(text, 40), passage.find(text)
+    if place < 0:
+        return f"the answer {answer!r} is not in the passage"
     other = shortened(passage[max(0, start) : max(0, start) + len(text)], 40)
-    return f"the answer {shown!r} is at character {where}, not at {start}, where the passage has {other!r}"
+    return f"the answer {answer!r} is at character {place}, not at {start}, where the passage has {other!r}"
 
 
 def _lines_of(text: str) -> dict[tuple[str, str], list[int]]:

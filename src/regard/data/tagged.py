@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data.files import BadRow, FileLines, ReadResult, shortened
-from regard.metrics.entities import OUTSIDE, PREFIXES, broken_tags, is_entity_tag, looks_like_iob1, split_tag
+from regard.metrics.entities import (
+    ENTITY_TAGS,
+    OUTSIDE,
+    PREFIXES,
+    broken_tags,
+    is_entity_tag,
+    looks_like_iob1,
+    split_tag,
+)
 from regard.utils.errors import UsageError, number_of, shorten_list, unknown
 
 DOCUMENT = "-DOCSTART-"  # the word of a line between documents
@@ -97,18 +105,18 @@ def _column_parser(path: Path, lines: Sequence[str], tag_column: str | None) -> 
     widths = Counter(len(split(line)) for line in filled)
     width = widths.most_common(1)[0][0] if widths else 2
     if width < 2:
-        raise UsageError(
-            f"{path} has one column. Words and tags need two, separated by tabs or spaces.", path=path, value=width
-        )
+        message = f"{path} has one column. Words and tags need two, separated by tabs or spaces."
+        raise UsageError(message, path=path, value=width)
     place = width - 1
     if tag_column is not None:
         if not tag_column.isdecimal() or not 2 <= int(tag_column) <= width:
+            message, allowed = f"{path} has no tag column {tag_column!r}.", range(2, width + 1)
             raise UsageError(
-                f"{path} has no tag column {tag_column!r}. Give a number from 2 to {width}.",
+                f"{message} Give a number from 2 to {width}.",
                 path=path,
                 argument="tag_column",
                 value=tag_column,
-                allowed=range(2, width + 1),
+                allowed=allowed,
             )
         place = int(tag_column) - 1
 
@@ -190,7 +198,7 @@ def _has_entities(counts: Counter[str]) -> bool:
 
 def _add_unknown_tags(path: Path, words: Sequence[_Word], bad: list[BadRow]) -> bool:
     """Add the words of a sentence whose tags are not of the scheme; returns whether there are any."""
-    allowed = ", ".join((OUTSIDE, *(f"{prefix}-TYPE" for prefix in PREFIXES)))
+    allowed = ", ".join(ENTITY_TAGS)
     unknown_tags = [word for word in words if not is_entity_tag(word.tag)]
     bad += [BadRow(str(path), word.line, f"{word.tag!r} is not one of the tags {allowed}") for word in unknown_tags]
     return bool(unknown_tags)

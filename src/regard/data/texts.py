@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, to predict: from a .csv, .tsv or .jsonl, plain or .gz, or from tab-separated lines.
+"""Texts, or pairs of texts, to predict: from tables, or from lines of plain text.
 
 Rows keep their order, and empty texts stay, so that predictions line up with their rows.
 """
@@ -6,14 +6,33 @@ Rows keep their order, and empty texts stay, so that predictions line up with th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from regard.data.files import CORRECT, BadRow, FileLines, ReadResult, read_bytes
-from regard.data.labelled import LABELS, PAIRS, TEXTS
-from regard.data.rows import table_suffix
-from regard.data.tables import Column, read_table
+from regard.data.columns import LABELS, TEXT_PAIRS, TEXTS, Column
+from regard.data.files import EMPTY_LINE, decode, read_bytes
+from regard.data.labelled import pair_columns
+from regard.data.tables import read_table, table_suffix
+from regard.utils.errors import DataError, UsageError
 
-Pair = tuple[str, str]
+TextPair = tuple[str, str]
+
+
+def read_texts(path: Path, data: bytes | None = None, *, text_column: str | None = None) -> list[str]:
+    """The texts of a table's column; or the lines of another file, or of `data` that came from stdin."""
+    if data is None and table_suffix(path):
+        return read_text_column(path, text_column)
+    if text_column is not None:
+        raise UsageError(f"--text-column needs a table; {path} has plain lines.", argument="text_column", path=path)
+    return text_lines(read_bytes(path) if data is None else data, path)
+
+
+def text_lines(data: bytes, path: Path | str) -> list[str]:
+    """One text for each line."""
+    if not data:
+        raise DataError(f"{path} is empty; one text per line is expected.", path=path)
+    lines = data.removesuffix(b"\n").split(b"\n")
+    return [decode(line, path, number).rstrip("\r") for number, line in enumerate(lines, start=1)]
 
 
 def read_text_column(
@@ -21,52 +40,36 @@ def read_text_column(
 ) -> list[str]:
     """All texts of a table's column, by name or number; unreadable rows raise.
 
-    `names` are the names that the column usually has, `flag` is the option with which the user names it.
+    `names` are the usual names of the column, `flag` is the option with which the user names it.
     """
     path = Path(path)
-    text = FileLines.of(path, read_bytes(path))
-    choices = [(Column("text", names, column, flag),)]
-    others = (*LABELS, *(name for pair in PAIRS for name in pair))
-    result: ReadResult[str] = ReadResult()
-    for row in read_table(path, text, choices, header_names=1, other_names=others if column else (), exact=True).rows:
-        if not isinstance(row, BadRow):
-            result.add(row[0], row[1][0])
-        elif row.reason == "empty line":
-            result.add(row.line, "")
-        else:
-            result.bad.append(row)
-    return result.finish(path, "texts", advice=CORRECT).examples
+    others = (*LABELS, *(name for pair in TEXT_PAIRS for name in pair)) if column else ()
+    choices = [[Column("text", names, column, flag)]]
+    # Each text is in a list: a str would be the reason why its row is bad.
+    result = read_table(path, choices, lambda cells: [cells[0]], other_names=others, exact=True)
+    empty = [(row.line, [""]) for row in result.bad if row.reason == EMPTY_LINE]
+    result.bad = [row for row in result.bad if row.reason != EMPTY_LINE]
+    result.finish(path, "texts", can_skip=False)
+    return [text for _, [text] in sorted([*zip(result.lines, result.examples, strict=True), *empty])]
 
 
 def read_text_pairs(
-    path: Path | str,
-    data: bytes | None = None,
-    *,
-    first_column: str | None = None,
-    second_column: str | None = None,
-) -> list[Pair]:
+    path: Path | str, data: bytes | None = None, *, first_column: str | None = None, second_column: str | None = None
+) -> list[TextPair]:
     """All pairs of a table, or of lines with a tab between two texts; of a file, or of `data` that came from it.
 
     Rows that cannot be read, or lack one of their texts, raise.
     """
     path = Path(path)
-    is_table = bool(table_suffix(path) or first_column or second_column)
-    # Plain text has no header: "first" and "second" are texts there.
-    known = [[(first,), (second,)] for first, second in PAIRS] if is_table else [[(), ()]]
-    choices = [
-        (
-            Column("first text", first, first_column, "--first-column"),
-            Column("second text", second, second_column, "--second-column"),
-        )
-        for first, second in known
-    ]
-    text = FileLines.of(path, read_bytes(path) if data is None else data)
-    result: ReadResult[Pair] = ReadResult()
-    result.collect(path, read_table(path, text, choices, other_names=LABELS, exact=True).rows, _pair)
-    return result.finish(path, "pairs", unit="pairs", advice=CORRECT).examples
+    choices = pair_columns(first_column, second_column)
+    if not (table_suffix(path) or first_column or second_column):
+        # Plain text has no header: "first" and "second" are texts there.
+        choices = [(replace(first, names=()), replace(second, names=())) for first, second in choices[:1]]
+    result = read_table(path, choices, _pair, data=data, other_names=LABELS, exact=True)
+    return result.finish(path, "pairs", unit="pairs", can_skip=False).examples
 
 
-def _pair(cells: Sequence[str]) -> Pair | str:
+def _pair(cells: Sequence[str]) -> TextPair | str:
     first, second = cells
     if not first.strip() or not second.strip():
         return f"the {'second' if first.strip() else 'first'} text is empty"

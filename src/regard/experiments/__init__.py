@@ -1,1 +1,1 @@
-"""Experiments that tie rooms together."""
+"""Studies that combine the other packages."""

@@ -1,4 +1,4 @@
-"""The demo: learn to translate from nothing in two minutes, and show what was attended to."""
+"""The demo: train a translator from scratch in two minutes, and show what it attends to."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from regard.experiments.synthetic_scores import SyntheticScores, measure
 from regard.inspection.alignment import word_links
 from regard.tasks.translate.objective import TranslateObjective
 from regard.tasks.translate.predictor import Translation, Translator
-from regard.training.metrics_log import read_metrics
-from regard.training.progress import Progress
+from regard.training.progress import Progress, read_metrics
 from regard.training.report import training_curves
 from regard.training.request import RunOptions, TrainRequest
 from regard.training.run import run_request
-from regard.utils.atomic_files import write_file
-from regard.views.attention import attention_view
+from regard.views.attention import attention_view, trace_maps
 from regard.views.report import report_view
-from regard.views.traces import trace_maps
 from regard.views.view import View
 
 REORDERED = "The agreement on the European Economic Area was signed in August 1992."  # zone économique européenne
@@ -49,11 +46,11 @@ SETTINGS: dict[str, Any] = {
     "separate_vocabularies": True,
     "batch_tokens": 1536,
     "dropout": 0.0,
-    "word_dropout": 0.25,  # without it words that follow from the one before, as "qu'" from "parce", look nowhere
+    "word_dropout": 0.25,  # without it, words that follow from the one before ("qu'" from "parce") attend to nothing
     "d_model": 96,
     "d_ff": 192,
     "num_heads": 3,
-    "num_heads_by_layer": {"decoder.1.cross": 1},  # several would share the work, and none of them be an alignment
+    "num_heads_by_layer": {"decoder.1.cross": 1},  # several heads would share the work, and none would align
     "learning_rate": 0.003,
     "muon_learning_rate": 0.012,
     "warmup_steps": 100,
@@ -69,43 +66,36 @@ def is_demo(folder: Path) -> bool:
         settings = checkpoint.state["identity"]
     else:
         return True
-    # The vocabulary may be smaller than what was asked for.
+    # The vocabulary may be smaller than requested.
     return all(settings[name] == value for name, value in SETTINGS.items() if name in settings and name != "vocab_size")
 
 
 def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progress) -> Demo:
-    """Train on the built-in synthetic dataset, score it against the gold annotations, and write one page about it."""
+    """Train on the built-in synthetic dataset, score the model against the gold annotations, and write one page."""
     options = RunOptions(force=force, progress=progress)
     request = TrainRequest.parse("translate", SETTINGS | {"minutes": minutes}, out=out, size="tiny", options=options)
     translator: Translator = run_request(request, [], []).predictor
-    progress.say("measuring: test sentences, unseen combinations, pronouns, word alignments")
+    progress.say("evaluating: test sentences, unseen combinations, pronouns, word alignments")
     scores = measure(translator)
     translations = translator.predict(SENTENCES)
-    report = out / "report.html"
-    write_file(report, _report(translator, scores, translations, out).html())
+    report = _report(translator, scores, translations, out).save(out / "report.html")
     reordered = translations[SENTENCES.index(REORDERED)].text
     links = word_links(translator, REORDERED, reordered, scores.head)
     return Demo(translator, scores, translations, links, report)
 
 
 def _report(translator: Translator, scores: SyntheticScores, translations: Sequence[Translation], out: Path) -> View:
-    rows = read_metrics(out)
-    attention = [
-        (source, _attention(translator, source, translation, scores))
-        for source, translation in zip(SENTENCES, translations, strict=True)
-    ]
+    translated = list(zip(SENTENCES, translations, strict=True))
+
+    def attention(source: str, translation: Translation) -> View:
+        maps, head = trace_maps(translator.trace(source, translation)), scores.head
+        return attention_view(maps, title=source, note=f"→ {translation}", initial=head.address, initial_head=head.head)
+
     return report_view(
         title="What a small Transformer learned in a few minutes",
         summary="English to French, built-in synthetic dataset; all scores are computed against its gold annotations.",
-        curves=training_curves(rows, unit=TranslateObjective.loss_unit),
+        curves=training_curves(read_metrics(out), unit=TranslateObjective.loss_unit),
         scores=scores.rows(),
-        samples=[(source, "", str(t)) for source, t in zip(SENTENCES, translations, strict=True)],
-        attention=attention,
-    )
-
-
-def _attention(translator: Translator, source: str, translation: Translation, scores: SyntheticScores) -> View:
-    maps = trace_maps(translator.trace(source, translation))
-    return attention_view(
-        maps, title=source, note=f"→ {translation}", initial=scores.head.address, initial_head=scores.head.head
+        samples=[(source, "", str(translation)) for source, translation in translated],
+        attention=[(source, attention(source, translation)) for source, translation in translated],
     )

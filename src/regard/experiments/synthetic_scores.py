@@ -1,13 +1,13 @@
-"""How well a translator knows the built-in synthetic dataset, measured against the gold annotations.
+"""Scores of a translator on the built-in synthetic dataset, against its gold annotations.
 
-The synthetic dataset is an instrument, not a result: these numbers show that the machinery works and what attention
-has to do with it. Beside each score stands what a word-for-word dictionary gets.
+The synthetic dataset is an instrument, not a result: these scores show that the code works and what attention learns.
+A word-for-word dictionary is the baseline.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from regard.data.synthetic.translation import SyntheticPair, pronoun_pairs, sentences, word_for_word
@@ -18,13 +18,13 @@ from regard.metrics.translation import bleu
 from regard.tasks.translate.predictor import Translator
 
 PRONOUN = re.compile(r"\b(il|elle)\b", re.IGNORECASE)
-ALIGNED = 200  # sentences that choose the head, and as many of the test that measure it
+NUM_ALIGNED = 200  # validation sentences that choose the head, and test sentences that measure it
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticScores:
     test: Score
-    compositional: Score  # combinations of words never seen in training
+    compositional: Score  # combinations of words that are not in the training split
     dictionary_test: Score  # word for word
     dictionary_compositional: Score
     pronouns: float  # share of held-out minimal pairs with the right il or elle; chance is 0.5
@@ -32,14 +32,13 @@ class SyntheticScores:
     alignment_error_rate: float  # of that head on test sentences
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """(what, score, remark) for tables."""
+        """(name, score, remark) for tables."""
+        bleus = {
+            "BLEU, test": (self.test, self.dictionary_test),
+            "BLEU, unseen combinations": (self.compositional, self.dictionary_compositional),
+        }
         return [
-            ("BLEU, test", f"{self.test.value:.1f}", f"word for word {self.dictionary_test.value:.1f}"),
-            (
-                "BLEU, unseen combinations",
-                f"{self.compositional.value:.1f}",
-                f"word for word {self.dictionary_compositional.value:.1f}",
-            ),
+            *((name, f"{s.value:.1f}", f"word for word {base.value:.1f}") for name, (s, base) in bleus.items()),
             ("it → il/elle", f"{self.pronouns:.1%}", "held-out pairs of nouns, chance 50 %"),
             ("alignment error rate", f"{self.alignment_error_rate:.3f}", str(self.head)),
         ]
@@ -47,47 +46,43 @@ class SyntheticScores:
 
 def measure(translator: Translator) -> SyntheticScores:
     """All scores of the synthetic dataset for one translator."""
+
+    def translate(sources: list[str]) -> list[str]:
+        return [translation.text for translation in translator(sources)]
+
+    def dictionary(sources: list[str]) -> list[str]:
+        return [word_for_word(source) for source in sources]
+
     test, compositional = sentences("test"), sentences("compositional")
-    head = choose_head(translator, [gold_pair(pair) for pair in sentences("validation", count=ALIGNED)])
+    head = choose_head(translator, [gold_pair(pair) for pair in sentences("validation", count=NUM_ALIGNED)])
     return SyntheticScores(
-        test=_bleu(translator, test),
-        compositional=_bleu(translator, compositional),
-        dictionary_test=_dictionary(test),
-        dictionary_compositional=_dictionary(compositional),
+        test=_bleu(translate, test),
+        compositional=_bleu(translate, compositional),
+        dictionary_test=_bleu(dictionary, test),
+        dictionary_compositional=_bleu(dictionary, compositional),
         pronouns=pronoun_accuracy(translator),
         head=head,
-        alignment_error_rate=error_rate(translator, [gold_pair(pair) for pair in test[:ALIGNED]], head),
+        alignment_error_rate=error_rate(translator, [gold_pair(pair) for pair in test[:NUM_ALIGNED]], head),
     )
+
+
+def _bleu(translate: Callable[[list[str]], list[str]], pairs: Sequence[SyntheticPair]) -> Score:
+    return bleu(translate([pair.source for pair in pairs]), [pair.target for pair in pairs])
 
 
 def pronoun_accuracy(translator: Translator) -> float:
-    """How often *it* becomes the pronoun that its antecedent asks for."""
-    couples = pronoun_pairs()
-    sources = [side.source for couple in couples for side in (couple.il, couple.elle)]
-    outputs = [translation.text for translation in translator(sources)]
-    right = sum(_last_pronoun(text) == ("il", "elle")[i % 2] for i, text in enumerate(outputs))
-    return right / len(outputs)
-
-
-def gold_pair(pair: SyntheticPair) -> AlignedPair:
-    return AlignedPair(
-        source=pair.source,
-        target=pair.target,
-        source_words=char_spans(pair.source, pair.source_words),
-        target_words=char_spans(pair.target, pair.target_words),
-        gold=pair.alignment,
-    )
+    """How often *it* becomes the pronoun that agrees with its antecedent."""
+    sides = [side for pair in pronoun_pairs() for side in ((pair.il.source, "il"), (pair.elle.source, "elle"))]
+    outputs = translator([source for source, _ in sides])
+    correct = sum(_last_pronoun(output.text) == gold for output, (_, gold) in zip(outputs, sides, strict=True))
+    return correct / len(sides)
 
 
 def _last_pronoun(text: str) -> str:
-    found = PRONOUN.findall(text)
-    return found[-1].lower() if found else ""
+    return next((pronoun.lower() for pronoun in reversed(PRONOUN.findall(text))), "")
 
 
-def _bleu(translator: Translator, pairs: Sequence[SyntheticPair]) -> Score:
-    outputs = [translation.text for translation in translator([pair.source for pair in pairs])]
-    return bleu(outputs, [pair.target for pair in pairs])
-
-
-def _dictionary(pairs: Sequence[SyntheticPair]) -> Score:
-    return bleu([word_for_word(pair.source) for pair in pairs], [pair.target for pair in pairs])
+def gold_pair(pair: SyntheticPair) -> AlignedPair:
+    source_words = char_spans(pair.source, pair.source_words)
+    target_words = char_spans(pair.target, pair.target_words)
+    return AlignedPair(pair.source, pair.target, source_words, target_words, pair.alignment)

@@ -184,5 +184,5 @@ class TorchGPTDecoder:
         """Set the padding of each row, (rows,). Positions that are padding in every row are dropped from the caches."""
         spare = int(padding.min())
         for cache in self.caches if spare else ():
-            cache.self_attention.forget(spare)
+            cache.self_attention.drop_first(spare)
         self._padding = padding - spare if bool((padding > spare).any()) else None

@@ -1,4 +1,4 @@
-"""Greedy search, beam search with n-best lists, and greedy streaming.
+"""Beam search with n-best lists, and greedy streaming. Beam search with one beam is greedy search.
 
 | here | in papers | meaning |
 |---|---|---|
@@ -39,35 +39,6 @@ class Hypothesis:
     end_id: int | None = None  # the end token that was reached
 
 
-def greedy(
-    decoder: Decoder,
-    ids: Tensor,
-    lengths: Tensor,
-    *,
-    end_id: int,
-    forbidden_ids: Collection[int] = (),
-    config: SearchConfig | None = None,
-) -> list[Hypothesis]:
-    """Greedy search: the most probable token at every step, for each row of ids (B, S) with lengths (B,).
-
-    Uses only the length limits and the length penalty of `config`. Returns one hypothesis per row.
-    """
-    run = _Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config)
-    chosen: list[list[int]] = [[] for _ in range(len(ids))]
-    log_probs: list[list[float]] = [[] for _ in range(len(ids))]
-    rows = list(range(len(ids)))  # the index of the sentence in each row of the decoder
-    while rows:
-        values, picks = run.best()
-        for row, value, pick in zip(rows, values.tolist(), picks.tolist(), strict=True):
-            chosen[row].append(pick)
-            log_probs[row].append(value)
-        live = [i for i, row in enumerate(rows) if chosen[row][-1] != end_id and run.limits[row] > run.written]
-        rows = [rows[i] for i in live]
-        kept = torch.tensor(live, dtype=torch.long, device=picks.device)
-        run.advance(kept, picks[kept])
-    return [run.hypothesis(*pair) for pair in zip(chosen, log_probs, strict=True)]
-
-
 def stream(
     decoder: Decoder,
     ids: Tensor,
@@ -77,21 +48,29 @@ def stream(
     forbidden_ids: Collection[int] = (),
     config: SearchConfig | None = None,
 ) -> Iterator[tuple[int, float]]:
-    """Greedy search for one row, ids (1, S): yields each id with its log-probability as soon as it is chosen."""
+    """Greedy search for one row, ids (1, S): yields each id with its log-probability as soon as it is chosen.
+
+    Uses only the length limits of `config`.
+    """
     if ids.dim() == 2 and len(ids) != 1:
-        raise UsageError(f"stream takes one sentence, but {len(ids)} were given; use greedy for several.")
-    return _stream(_Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config))
+        message = f"stream takes one sequence, not {len(ids)}. Use beam_search with num_beams=1 for several."
+        raise UsageError(message, argument="ids", value=tuple(ids.shape))
+    run = _Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config)
 
+    def tokens() -> Iterator[tuple[int, float]]:
+        while True:
+            values, best = run.log_probs.max(dim=-1)  # ties to the lowest id
+            run.length += 1
+            if not bool(torch.isfinite(values).all()):
+                raise no_probabilities()
+            if best.item() in run.ends:
+                return
+            yield int(best.item()), float(values.item())
+            if run.limits[0] <= run.length:
+                return
+            run.advance(torch.zeros_like(best), best)
 
-def _stream(run: _Run) -> Iterator[tuple[int, float]]:
-    while True:
-        values, picks = run.best()
-        if picks.item() in run.ends:
-            return
-        yield int(picks.item()), float(values.item())
-        if run.limits[0] <= run.written:
-            return
-        run.advance(torch.zeros_like(picks), picks)
+    return tokens()
 
 
 def beam_search(
@@ -142,10 +121,8 @@ class _Run:
         config: SearchConfig | None,
     ) -> None:
         _check_rows(ids, lengths)
-        self.config = config or SearchConfig()
-        self.ends = frozenset(ends)
-        self.written = 0  # tokens generated for each row, including the newest
-        self._decoder = decoder
+        self.config, self.ends, self._decoder = config or SearchConfig(), frozenset(ends), decoder
+        self.length = 0  # tokens generated for each row, including the newest
         if not len(ids):
             return
         logits = decoder.prefill(ids, lengths)
@@ -165,34 +142,13 @@ class _Run:
         return [min(longest, max(least, int(config.max_len_a * n) + config.max_len_b)) for n in lengths]
 
     def _allowed(self, logits: Tensor) -> Tensor:
-        log_probs = logits.log_softmax(dim=-1)
-        forbidden = self._forbidden if self.written >= self.config.min_new_tokens else self._forbidden_at_first
-        return log_probs.index_fill_(-1, forbidden, NEVER)
-
-    def best(self) -> tuple[Tensor, Tensor]:
-        """The most probable token of every row, ties to the lowest id: log-probabilities and ids (rows,)."""
-        values, ids = self.log_probs.max(dim=-1)
-        self.written += 1
-        if not bool(torch.isfinite(values).all()):
-            raise no_probabilities()
-        return values, ids
-
-    def top(self, count: int) -> tuple[Tensor, Tensor]:
-        """The best `count` tokens of every row, best first: log-probabilities and ids (rows, count).
-
-        They are returned on the CPU, where beams are ranked in float64: not every accelerator supports it.
-        """
-        values, ids = top_of_rows(self.log_probs, min(count, self.log_probs.shape[-1]))
-        self.written += 1
-        return values.cpu(), ids.cpu()
+        forbidden = self._forbidden if self.length >= self.config.min_new_tokens else self._forbidden_at_first
+        return logits.log_softmax(dim=-1).index_fill_(-1, forbidden, NEVER)
 
     def advance(self, rows: Tensor, ids: Tensor) -> None:
         """Continue with these rows of the decoder (rows′,) and add `ids` (rows′,) as their newest tokens."""
-        if not len(rows):
-            return
         rows, ids = rows.to(self.log_probs.device), ids.to(self.log_probs.device)
-        before = torch.arange(len(self.log_probs), device=rows.device)
-        if not torch.equal(rows, before):
+        if not torch.equal(rows, torch.arange(len(self.log_probs), device=rows.device)):
             self._decoder.reorder(rows)
         self.log_probs = self._allowed(self._decoder.step(ids))
 
@@ -209,28 +165,18 @@ class _Run:
         )
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One step of the search: the parent row, the token and its log-probability, for each row of the decoder."""
-
-    rows: list[int]
-    ids: list[int]
-    log_probs: list[float]
-
-
 class _Beams:
-    """Beam search over a batch. Row a · width + b of the decoder is beam b of the a-th unfinished sentence."""
+    """The beams of A unfinished sentences, `width` each; row a · width + b of the decoder is beam b of sentence a."""
 
     def __init__(self, run: _Run, *, prefer_ends: bool) -> None:
-        self.run, self.prefer_ends = run, prefer_ends
-        self.config = run.config
         batch = len(run.log_probs)
-        self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]  # best first, at most n_best
-        self.sentences = list(range(batch))  # unfinished ones, A of them
-        self.width = 1  # beams per sentence: 1 before the first step
+        self.run, self.config, self.prefer_ends = run, run.config, prefer_ends
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]
+        self.sentences = list(range(batch))  # indices of the unfinished ones
+        self.width = 1  # beams of a sentence: 1 before the first step
         # In float64, so that rounding does not affect the ranking of long sums.
         self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, width), best first
-        self.history: list[_Step] = []
+        self.history: list[tuple[list[int], list[int], list[float]]] = []  # of each step: parent rows, ids, log-probs
 
     def advance(self) -> bool:
         """Add one token to every beam; returns False when all sentences are done."""
@@ -240,15 +186,14 @@ class _Beams:
         # The best candidates that do not end: a stable sort puts False before True and preserves the ranking.
         order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.config.num_beams]
         totals = totals.masked_fill(ends, NEVER).gather(1, order)  # (A, width)
-        live = self._live(totals[:, 0].tolist())
-        if not live:
+        unfinished = self._unfinished(totals[:, 0].tolist())
+        if not unfinished:
             return False
-        kept = torch.tensor(live, device=totals.device)
-        order = order[kept]
-        self.sentences = [self.sentences[a] for a in live]
-        self.totals, self.width = totals[kept], order.shape[1]
-        rows, ids, log_probs = (x[kept].gather(1, order).flatten() for x in (parents, ids, log_probs))
-        self.history.append(_Step(rows.tolist(), ids.tolist(), log_probs.tolist()))
+        order = order[unfinished]
+        self.sentences = [self.sentences[a] for a in unfinished]
+        self.totals, self.width = totals[unfinished], order.shape[1]
+        rows, ids, log_probs = (x[unfinished].gather(1, order).flatten() for x in (parents, ids, log_probs))
+        self.history.append((rows.tolist(), ids.tolist(), log_probs.tolist()))
         self.run.advance(rows, ids)
         return True
 
@@ -256,46 +201,51 @@ class _Beams:
         """The best continuations of each sentence, best first: totals, parent rows, ids and log-probabilities.
 
         Each is (A, C) with C ≤ (1 + number of end tokens) · num_beams, so that num_beams candidates remain even if
-        every beam contributes all of its end tokens.
+        every beam contributes all of its end tokens. They are ranked on the CPU: not every accelerator has float64.
         """
-        count = (1 + len(self.run.ends)) * self.config.num_beams
-        values, ids = self.run.top(count)  # (A · width, C)
-        sentences, choices = len(self.sentences), values.shape[1]
+        run, sentences = self.run, len(self.sentences)
+        count = (1 + len(run.ends)) * self.config.num_beams
+        values, ids = (x.cpu() for x in top_of_rows(run.log_probs, min(count, run.log_probs.shape[-1])))
+        run.length += 1
+        choices = values.shape[1]
         values, ids = values.reshape(sentences, -1), ids.reshape(sentences, -1)  # (A, width · C)
         before = self.totals.repeat_interleave(choices, dim=1)
         totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams
         if bool(totals.isnan().any()):
             raise no_probabilities()
-        totals, order = totals.sort(dim=1, descending=True, stable=True)
-        totals, order = (x[:, :count] for x in (totals, order))
-        first_row = torch.arange(0, sentences * self.width, self.width, device=order.device)[:, None]
+        totals, order = (x[:, :count] for x in totals.sort(dim=1, descending=True, stable=True))
+        first_row = torch.arange(0, sentences * self.width, self.width)[:, None]
         return totals, first_row + order // choices, ids.gather(1, order), values.gather(1, order)
 
     def _finish(self, totals: Tensor, parents: Tensor, ids: Tensor, log_probs: Tensor, ends: Tensor) -> None:
         """Store candidates that end, or reach the length limit, if they are among the `n_best` of their sentence."""
-        num_beams, length = self.config.num_beams, self.run.written
-        stops = ends[:, :num_beams] & (totals[:, :num_beams] > NEVER)
-        for a, rank in stops.nonzero().tolist():
+        num_beams, n_best, length = self.config.num_beams, self.config.n_best, self.run.length
+
+        def hypothesis(a: int, rank: int) -> Hypothesis:
+            return self._trace(int(parents[a, rank]), int(ids[a, rank]), float(log_probs[a, rank]))
+
+        for a, rank in (ends[:, :num_beams] & (totals[:, :num_beams] > NEVER)).nonzero().tolist():
             hypotheses = self.finished[self.sentences[a]]
-            if self.config.score(float(totals[a, rank]), length) > self._to_beat(hypotheses):
-                hypotheses.append(self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]))
-                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # stable: ties keep their order
-                del hypotheses[self.config.n_best :]
+            if self.config.score(float(totals[a, rank]), length) > self._score_to_beat(hypotheses):
+                self._rank([*hypotheses, hypothesis(a, rank)], self.sentences[a])
         for a, sentence in enumerate(self.sentences):
             if self.run.limits[sentence] > length:
                 continue
             hypotheses = self.finished[sentence]
-            missing = self.config.n_best - (len(hypotheses) if self.prefer_ends else 0)
-            cut = (~ends[a] & (totals[a] > NEVER)).nonzero().flatten().tolist()
-            hypotheses += [self._trace(parents[a, rank], ids[a, rank], log_probs[a, rank]) for rank in cut[:missing]]
+            missing = n_best - (len(hypotheses) if self.prefer_ends else 0)
+            truncated = (~ends[a] & (totals[a] > NEVER)).nonzero().flatten().tolist()
+            hypotheses += [hypothesis(a, rank) for rank in truncated[:missing]]
             if not self.prefer_ends:
-                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
-                del hypotheses[self.config.n_best :]
+                self._rank(hypotheses, sentence)
 
-    def _live(self, best_totals: list[float]) -> list[int]:
+    def _rank(self, hypotheses: list[Hypothesis], sentence: int) -> None:
+        """Set the finished hypotheses of a sentence to the best of these; the sort is stable."""
+        self.finished[sentence] = sorted(hypotheses, key=lambda h: -h.score)[: self.config.n_best]
+
+    def _unfinished(self, best_totals: list[float]) -> list[int]:
         """The indices of the sentences to continue, given the log-probability of their best beam."""
-        config, length = self.config, self.run.written
-        live = []
+        config, length = self.config, self.run.length
+        unfinished = []
         for a, (sentence, total) in enumerate(zip(self.sentences, best_totals, strict=True)):
             hypotheses, limit = self.finished[sentence], self.run.limits[sentence]
             if length >= limit or total == NEVER or (config.num_beams == 1 and hypotheses):
@@ -303,20 +253,20 @@ class _Beams:
             # A total can only decrease. Its length-normalized score is highest at the length limit, or, for a negative
             # penalty, which favors short outputs, at the next step.
             reachable = config.score(total, limit if config.length_penalty > 0 else length + 1)
-            if reachable > self._to_beat(hypotheses):
-                live.append(a)
-        return live
+            if reachable > self._score_to_beat(hypotheses):
+                unfinished.append(a)
+        return unfinished
 
-    def _to_beat(self, hypotheses: list[Hypothesis]) -> float:
+    def _score_to_beat(self, hypotheses: list[Hypothesis]) -> float:
         return hypotheses[-1].score if len(hypotheses) == self.config.n_best else NEVER
 
-    def _trace(self, row: Tensor, last_id: Tensor, last_log_prob: Tensor) -> Hypothesis:
+    def _trace(self, row: int, last_id: int, last_log_prob: float) -> Hypothesis:
         """The full hypothesis of a candidate: follow the parent rows back to the first token."""
-        ids, log_probs, at = [int(last_id)], [float(last_log_prob)], int(row)
-        for written in reversed(self.history):
-            ids.append(written.ids[at])
-            log_probs.append(written.log_probs[at])
-            at = written.rows[at]
+        ids, log_probs = [last_id], [last_log_prob]
+        for step_rows, step_ids, step_log_probs in reversed(self.history):
+            ids.append(step_ids[row])
+            log_probs.append(step_log_probs[row])
+            row = step_rows[row]
         return self.run.hypothesis(ids[::-1], log_probs[::-1])
 
 
@@ -339,31 +289,31 @@ def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def no_probabilities() -> RegardError:
     return RegardError(
         "the model gives no usable probabilities (NaN or infinite logits): its weights are damaged or its training "
-        "diverged; use an earlier checkpoint."
+        "diverged. Use an earlier checkpoint.",
+        argument="model",
     )
 
 
 def _check_rows(ids: Tensor, lengths: Tensor) -> None:
+    shapes = tuple(ids.shape), tuple(lengths.shape)
     if ids.dim() != 2 or lengths.shape != ids.shape[:1]:
-        raise UsageError(
-            f"ids must have shape (B, S) and lengths (B,), but have {tuple(ids.shape)} and {tuple(lengths.shape)}."
-        )
-    outside = ((lengths < 1) | (lengths > ids.shape[1])).nonzero().flatten().tolist()
-    if outside:
-        raise UsageError(
-            f"row {outside[0]} has length {int(lengths[outside[0]])}, but lengths must be from 1 to {ids.shape[1]}, "
-            f"the width of ids."
-        )
+        message = f"ids must have shape (B, S) and lengths (B,), but have {shapes[0]} and {shapes[1]}."
+        raise UsageError(message, argument="ids", value=shapes)
+    for row, length in enumerate(lengths.tolist()):
+        if not 1 <= length <= ids.shape[1]:
+            message = f"row {row} has length {length}, but lengths must be from 1 to {ids.shape[1]}, the width of ids."
+            raise UsageError(message, argument="lengths", value=length)
 
 
-def _check_ids(
-    vocab_size: int, ends: Collection[int], forbidden_ids: Collection[int], *, can_end_at_once: bool
-) -> None:
-    for name, given in (("end_id", ends), ("forbidden_ids", forbidden_ids)):
-        for i in given:
+def _check_ids(vocab_size: int, ends: Collection[int], forbidden: Collection[int], *, can_end_at_once: bool) -> None:
+    for name, ids in (("end_id", ends), ("forbidden_ids", forbidden)):
+        for i in ids:
             if not 0 <= i < vocab_size:
-                raise UsageError(f"{name} must be ids of the vocabulary, 0 to {vocab_size - 1}, not {i}.")
-    if refused := sorted({*ends} & {*forbidden_ids}):
-        raise UsageError(f"the end token ({refused[0]}) is among forbidden_ids, so no sequence could end. Remove it.")
-    if len({*forbidden_ids, *ends}) == vocab_size and not can_end_at_once:
-        raise UsageError("forbidden_ids leave nothing but the end token, which min_new_tokens does not allow yet.")
+                message = f"{name} must be in the vocabulary, 0 to {vocab_size - 1}, not {i}."
+                raise UsageError(message, argument=name, value=i)
+    if both := sorted({*ends} & {*forbidden}):
+        message = f"the end token {both[0]} is among forbidden_ids, so no sequence could end. Remove it."
+        raise UsageError(message, argument="forbidden_ids", value=both[0])
+    if len({*forbidden, *ends}) == vocab_size and not can_end_at_once:
+        message = "forbidden_ids leave only end tokens, which min_new_tokens does not allow at first."
+        raise UsageError(message, argument="forbidden_ids", value=tuple(forbidden))

@@ -1,1 +1,1 @@
-"""What was seen, measured. Looks without changing."""
+"""Measurements on traces and models."""

@@ -1,9 +1,9 @@
-"""Word alignments from cross-attention, and how far they are from the truth.
+"""Word alignments from cross-attention, and their error rate.
 
-A target word is aligned with the source word that it looks at most. Attention works on tokens: the weights of a
-source word's tokens are added, those of a target word's tokens averaged. Which head aligns best is chosen on
-validation sentences, never on the test. A head may look at the source word when it *reads* a target token or one
-step earlier, when it *writes* it; both are tried (Chen et al. 2020 call the first one shifted attention).
+A target word is aligned with the source word that it attends to most. Attention works on tokens: the weights of the
+tokens of a source word are added, those of a target word averaged. The head is chosen on validation sentences, never
+on the test. A head may attend to the source word when a target token is its input ("reading") or one step earlier,
+when the token is its output ("writing"); both are tried (Chen et al. 2020 call the first one shifted attention).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Span = tuple[int, int]  # characters of a text, end excluded
 
 @dataclass(frozen=True)
 class AlignedPair:
-    """A pair of sentences with their words and, if it is known, the truth."""
+    """A pair of sentences with their words and, if known, the gold alignment."""
 
     source: str
     target: str
@@ -41,10 +41,10 @@ class AlignedPair:
 class AligningHead:
     """The head that is read as an alignment."""
 
-    address: str  # which cross-attention
+    address: str  # of a cross-attention
     head: int
     when: str  # "reading" or "writing" the target token
-    error_rate: float = float("nan")  # on the sentences it was chosen by
+    error_rate: float = float("nan")  # on the sentences that it was chosen on
 
     def __str__(self) -> str:
         return f"{self.address} head {self.head}, when {self.when} a token"
@@ -61,13 +61,13 @@ def plain_pair(source: str, target: str) -> AlignedPair:
 
 
 def align(translator: Translator, pair: AlignedPair, head: AligningHead) -> frozenset[Link]:
-    """The links of one head: for each target word the source word that it looks at most."""
+    """The links of one head: for each target word the source word that it attends to most."""
     trace = translator.trace(pair.source, pair.target)
     return _links(word_weights(translator, trace, pair, head.address, head.when)[head.head])
 
 
 def word_links(translator: Translator, source: str, target: str, head: AligningHead) -> list[tuple[str, str]]:
-    """For each word of `target` in turn, the word of `source` that it looks at most: [(source word, target word)]."""
+    """[(source word, target word)]: for each word of `target` the word of `source` that it attends to most."""
     pair = plain_pair(source, target)
     links = sorted(align(translator, pair, head), key=lambda link: link[1])
     return [(pair.source[slice(*pair.source_words[i])], pair.target[slice(*pair.target_words[j])]) for i, j in links]
@@ -76,13 +76,11 @@ def word_links(translator: Translator, source: str, target: str, head: AligningH
 def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AligningHead:
     """The cross-attention head with the lowest alignment error rate on `pairs`."""
     if not pairs:
-        raise UsageError("choosing a head needs at least one pair with gold alignments.")
+        raise UsageError("choosing a head needs at least one pair with gold alignments.", argument="pairs")
     predicted: dict[tuple[str, int, str], list[frozenset[Link]]] = {}
     for pair in pairs:
         trace = translator.trace(pair.source, pair.target)
-        for address in trace.captured:
-            if not address.endswith(".cross"):
-                continue
+        for address in (address for address in trace.captured if address.endswith(".cross")):
             for when in ("reading", "writing"):
                 for head, weights in enumerate(word_weights(translator, trace, pair, address, when)):
                     predicted.setdefault((address, head, when), []).append(_links(weights))
@@ -93,7 +91,7 @@ def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> Alignin
 
 
 def error_rate(translator: Translator, pairs: Sequence[AlignedPair], head: AligningHead) -> float:
-    """The alignment error rate of one head on pairs whose truth is known."""
+    """The alignment error rate of one head on pairs with gold alignments."""
     return alignment_error_rate([align(translator, pair, head) for pair in pairs], [pair.gold for pair in pairs])
 
 
@@ -106,20 +104,15 @@ def word_weights(
     by_source = _membership(translator.tokenizers.source, pair.source, pair.source_words)  # (words, tokens)
     by_target = _membership(translator.tokenizers.target, pair.target, pair.target_words)
     by_target = by_target / by_target.sum(dim=1, keepdim=True).clamp(min=1)
-    columns = weights[:, :, : by_source.shape[1]]  # without the end token
-    rows = rows[:, : by_target.shape[1], : columns.shape[2]]
+    rows = rows[:, : by_target.shape[1], : by_source.shape[1]]  # without the end token
     return (by_target @ rows @ by_source.T).numpy()
 
 
 def _membership(tokenizer: Tokenizer, text: str, words: Sequence[Span]) -> Tensor:
     """Which tokens belong to which word: (words, tokens) of zeros and ones, by shared characters."""
     spans = tokenizer.token_spans(text)
-    table = torch.zeros(len(words), len(spans), dtype=torch.float64)
-    for column, span in enumerate(spans):
-        for row, (start, end) in enumerate(words):
-            if span.start < end and start < span.end:
-                table[row, column] = 1.0
-    return table
+    table = [[float(span.start < end and start < span.end) for span in spans] for start, end in words]
+    return torch.tensor(table, dtype=torch.float64).view(len(words), len(spans))
 
 
 def _links(weights: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> frozenset[Link]:

@@ -1,20 +1,20 @@
-"""Same word, other meaning: the vector that a word has in each sentence, layer by layer.
+"""Word senses: the vector that a word has in each sentence, layer by layer.
 
-In the table of an encoder a word has one vector, whatever it means. Each block mixes in what stands around it, and the
-vectors part by sense. How far is measured without learning anything: does the sentence whose vector is nearest, by
-cosine, mean the word in the same sense? Beside that stands what always naming the most frequent sense would reach.
+In the embedding table of an encoder a word has one vector, whatever its sense. Each block adds context, and the vectors
+separate by sense. This is measured without training: does the sentence with the nearest vector, by cosine, use the word
+in the same sense? The baseline is to always choose the most frequent sense.
 
-| layer | a word's vector, the mean over its tokens |
+| layer | vector of a word, the mean over its tokens |
 |---|---|
 | static | its rows of the token embedding table, the same in every sentence |
-| 0 | what enters the first block: with position and segment, normalized |
-| i | what leaves block i |
+| 0 | input of the first block: with position and segment, normalized |
+| i | output of block i |
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,27 +22,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 
 from regard.data.senses import find_word, read_senses, synthetic_senses
 from regard.data.synthetic.senses import SenseSentence
 from regard.nn.hooks import observe
+from regard.tasks.base import Predictor
 from regard.tasks.embed.predictor import Embedder
 from regard.tasks.encoder.batching import EncodedExample, collate
 from regard.tasks.encoder.inference import length_batches
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import DataError, UsageError, shorten_list, unknown
-from regard.views.senses import NEAREST, STATIC, LayerSenses, Senses, WordSenses
+from regard.views.senses import NUM_NEIGHBORS, STATIC, LayerSenses, Senses, Vectors, WordSenses
 
-Vectors = npt.NDArray[np.float32]
-Units = npt.NDArray[np.float64]
-
-SAME = 2e-7  # cosines that differ by less are equal: the vectors were rounded
-AT_ONCE = 1024  # sentences that are compared with all others in one product
+TIE = 2e-7  # cosines that differ by less are equal: the vectors are rounded
+CHUNK = 1024  # sentences that are compared with all others in one product
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A sentence near another one, and how the word is meant in it."""
+    """A sentence near another one, and the sense of the word in it."""
 
     text: str
     sense: str
@@ -60,26 +59,29 @@ def senses(model: Any, sentences: Path | str | None = None, *, skip_bad_rows: bo
     return word_senses(model, examples)
 
 
-def embedder_of(model: Any) -> Embedder:
+def _embedder(model: Any) -> Embedder:
     """The encoder of a predictor, whatever its head."""
-    embedder = model if isinstance(model, Embedder) else Embedder.adapt(model)
+    if isinstance(model, Embedder):
+        return model
+    embedder = Embedder.adapt(model) if isinstance(model, Predictor) else None
     if embedder is None:
-        raise UsageError(f"senses needs an encoder, not {model!r}.", argument="model")
+        raise UsageError(f"model must be a predictor with an encoder, got {model!r}.", argument="model")
     return embedder
 
 
 def word_senses(model: Any, sentences: Sequence[SenseSentence]) -> Senses:
-    """What each layer of an encoder makes of words with several senses; each word is compared with itself only."""
-    embedder = embedder_of(model)
+    """How each layer of an encoder represents words with several senses; each word is compared with itself only."""
+    embedder = _embedder(model)
     if not sentences:
-        raise UsageError("there are no sentences to compare: give some of a word with at least two senses.")
+        message = "there are no sentences to compare. Give some with a word that has at least two senses."
+        raise UsageError(message, argument="sentences")
     vectors = word_vectors(embedder, sentences)
-    words = list(dict.fromkeys(one.word for one in sentences))
-    found = []
-    for word in words:
-        numbers = [number for number, one in enumerate(sentences) if one.word == word]
-        found.append(_compared(word, [sentences[n] for n in numbers], {k: v[numbers] for k, v in vectors.items()}))
-    return Senses(tuple(found))
+    words = []
+    for word in dict.fromkeys(sentence.word for sentence in sentences):
+        indices = [index for index, sentence in enumerate(sentences) if sentence.word == word]
+        by_layer = {layer: rows[indices] for layer, rows in vectors.items()}
+        words.append(_compare(word, [sentences[index] for index in indices], by_layer))
+    return Senses(tuple(words))
 
 
 def nearest_sentences(
@@ -89,36 +91,36 @@ def nearest_sentences(
     *,
     word: str | None = None,
     layer: str | int | None = None,
-    count: int = NEAREST,
+    count: int = NUM_NEIGHBORS,
 ) -> list[Neighbor]:
-    """The sentences whose word is nearest to the same word in `text`, at a layer or after the last block."""
-    embedder = embedder_of(model)
-    known = list(dict.fromkeys(one.word for one in sentences))
-    word = _word_in(text, known) if word is None else word.lower()
-    start = find_word(word, text)
+    """The sentences whose word is nearest to the same word in `text`, at a layer (default: the last)."""
+    embedder = _embedder(model)
+    known = list(dict.fromkeys(sentence.word for sentence in sentences))
+    if word is None:
+        present = [word for word in known if find_word(word, text) is not None]
+        if len(present) != 1:
+            problem = f"has {', '.join(present)}. Choose one with --word" if present else "has none of them"
+            message = f"the text must have one of the words {shorten_list(known)}; {text!r} {problem}."
+            raise UsageError(message, argument="word", allowed=present or known)
+        word = present[0]
+    word = word.lower()
     if word not in known:
         raise unknown("word", word, known)
+    start = find_word(word, text)
     if start is None:
-        raise UsageError(f"the word {word!r} is not in {text!r}: give a sentence with it, written as it stands there.")
-    among = [one for one in sentences if one.word == word and one.text != text]
-    if count < 1 or not among:
-        raise UsageError(f"of {len(among)} other sentences with {word!r} no {count} can be shown.")
-    vectors = word_vectors(embedder, [SenseSentence(text, word, start, ""), *among])
+        raise UsageError(f"the word {word!r} is not in {text!r}.", argument="text", value=text)
+    others = [sentence for sentence in sentences if sentence.word == word and sentence.text != text]
+    if count < 1 or not others:
+        message = f"cannot list {count} of {len(others)} other sentences with {word!r}."
+        raise UsageError(message, argument="count", value=count)
+    vectors = word_vectors(embedder, [SenseSentence(text, word, start, ""), *others])
     name = str(embedder.bert.config.num_layers if layer is None else layer)
     if name not in vectors:
         raise unknown("layer", name, vectors)
-    units = _units(vectors[name])
+    units = _normalize(vectors[name])
     cosines = units[1:] @ units[0]
     order = np.argsort(-cosines, kind="stable")[:count]
-    return [Neighbor(among[n].text, among[n].sense, float(cosines[n])) for n in order]
-
-
-def _word_in(text: str, known: Sequence[str]) -> str:
-    there = [word for word in known if find_word(word, text) is not None]
-    if len(there) != 1:
-        found = f"has {', '.join(there)}: say which with --word" if there else "has none of them"
-        raise UsageError(f"a sentence should have one of the words {shorten_list(known)}, and {text!r} {found}.")
-    return there[0]
+    return [Neighbor(others[n].text, others[n].sense, float(cosines[n])) for n in order]
 
 
 # Vectors ----------------------------------------------------------------------------------------------------
@@ -127,137 +129,114 @@ def _word_in(text: str, known: Sequence[str]) -> str:
 def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict[str, Vectors]:
     """Layer → the vector of each sentence's word, (sentences, D): the mean over its tokens."""
     bert, tokenizer = embedder.bert, embedder.tokenizer
-    framed = [_framed(tokenizer, one, embedder.max_seq_len) for one in sentences]
-    rows, spans = [row for row, _, _ in framed], [(first, last) for _, first, last in framed]
-    blocks = {
-        str(layer): "embedding" if not layer else f"encoder.{layer - 1}" for layer in range(len(bert.encoder) + 1)
-    }
-    found = {name: np.empty((len(rows), bert.config.d_model), dtype=np.float32) for name in (STATIC, *blocks)}
+    encoded = [_encode(tokenizer, sentence, embedder.max_seq_len) for sentence in sentences]
+    hooks = {"0": "embedding", **{str(block + 1): f"encoder.{block}" for block in range(len(bert.encoder))}}
+    vectors = {name: np.empty((len(encoded), bert.config.d_model), dtype=np.float32) for name in (STATIC, *hooks)}
     table = bert.embedding.weight
-    for batch in length_batches([len(row) for row in rows]):
-        examples = [EncodedExample(rows[number], len(rows[number])) for number in batch]
+    for batch in length_batches([len(ids) for ids, _ in encoded]):
+        examples = [EncodedExample(encoded[index][0], len(encoded[index][0])) for index in batch]
         ids, lengths, _ = collate(examples, tokenizer.pad_id, table.device)
-        with torch.inference_mode(), observe(bert, *blocks.values()) as seen:
+        with torch.inference_mode(), observe(bert, *hooks.values()) as observed:
             bert(ids, lengths)
-            layers = {STATIC: torch.nn.functional.embedding(ids, table), **{k: seen[a] for k, a in blocks.items()}}
+            layers = {STATIC: F.embedding(ids, table), **{name: observed[hook] for name, hook in hooks.items()}}
             for name, hidden in layers.items():
-                for place, number in enumerate(batch):
-                    first, last = spans[number]
-                    found[name][number] = hidden[place, first:last].float().mean(dim=0).cpu().numpy()
-    return found
+                for row, index in enumerate(batch):
+                    vectors[name][index] = hidden[row, encoded[index][1]].float().mean(dim=0).cpu().numpy()
+    return vectors
 
 
-def _framed(tokenizer: Tokenizer, one: SenseSentence, longest: int) -> tuple[list[int], int, int]:
-    """[CLS] … [SEP], and from where to where the word's tokens stand; of a long text, what is around the word."""
-    spans = tokenizer.token_spans(one.text)
-    end = one.start + len(one.word)
+def _encode(tokenizer: Tokenizer, sentence: SenseSentence, max_seq_len: int) -> tuple[list[int], slice]:
+    """[CLS] … [SEP], and the tokens of the word; of a long text, the part around the word."""
+    spans = tokenizer.token_spans(sentence.text)
+    end = sentence.start + len(sentence.word)
     inside = [
-        place
-        for place, span in enumerate(spans)
-        # White space before a token belongs to it, but is no part of a word.
-        if span.end - len(span.text.lstrip()) < end and span.end > one.start and span.text.strip()
+        index
+        for index, span in enumerate(spans)
+        # White space before a word belongs to its token, but not to the word.
+        if span.end - len(span.text.lstrip()) < end and span.end > sentence.start and span.text.strip()
     ]
     if not inside:
-        raise DataError(f"the tokens of this model leave nothing of {one.word!r} in {one.text[:60]!r}: remove it.")
-    first, last, room = inside[0], inside[-1] + 1, longest - 2
-    begin = min(max(0, (first + last - room) // 2), max(0, len(spans) - room))
-    ids = [span.id for span in spans[begin : begin + room]]
-    return [tokenizer.start_id, *ids, tokenizer.end_id], first - begin + 1, min(last - begin, room) + 1
+        message = f"the word {sentence.word!r} has no tokens in {sentence.text[:60]!r}. Remove the sentence."
+        raise DataError(message, argument="sentences", value=sentence.text)
+    first, last, length = inside[0], inside[-1] + 1, max_seq_len - 2
+    begin = min(max(0, (first + last - length) // 2), max(0, len(spans) - length))
+    ids = [span.id for span in spans[begin : begin + length]]
+    return [tokenizer.start_id, *ids, tokenizer.end_id], slice(first - begin + 1, min(last - begin, length) + 1)
 
 
 # Comparing --------------------------------------------------------------------------------------------------
 
 
-def _compared(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, Vectors]) -> WordSenses:
-    meant = tuple(one.sense for one in sentences)
-    senses = tuple(dict.fromkeys(meant))
-    if len(senses) < 2 or min(map(meant.count, senses)) < 2:
-        raise DataError(f"{word!r} needs two senses and two sentences of each; it has {shorten_list(senses)}.")
-    # The most frequent first, so that of equally near sentences those of the commoner sense count.
-    order = sorted(senses, key=lambda sense: (-meant.count(sense), sense))
-    labels = np.array([order.index(sense) for sense in meant])
+def _compare(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, Vectors]) -> WordSenses:
+    labels = tuple(sentence.sense for sentence in sentences)
+    senses = tuple(dict.fromkeys(labels))
+    if len(senses) < 2 or min(map(labels.count, senses)) < 2:
+        message = f"{word!r} needs two senses and two sentences of each; it has {shorten_list(senses)}."
+        raise DataError(message, argument="sentences", value=senses)
     return WordSenses(
         word=word,
         senses=senses,
-        texts=tuple(one.text for one in sentences),
-        meant=meant,
-        starts=tuple(one.start for one in sentences),
-        majority=meant.count(order[0]) / len(meant),
-        layers=tuple(_layer(name, found, labels, order, senses) for name, found in vectors.items()),
+        texts=tuple(sentence.text for sentence in sentences),
+        labels=labels,
+        starts=tuple(sentence.start for sentence in sentences),
+        majority=max(map(labels.count, senses)) / len(labels),
+        layers=tuple(_compare_layer(name, rows, labels, senses) for name, rows in vectors.items()),
     )
 
 
-def _layer(
-    name: str, vectors: Vectors, labels: npt.NDArray[np.int64], order: Sequence[str], senses: Sequence[str]
-) -> LayerSenses:
-    """One layer's vectors compared; label 0 is the most frequent sense, and `order` names them all."""
-    units = _units(vectors)
-    count, shown = len(units), min(NEAREST, len(units) - 1)
-    nearest = np.empty((count, shown), dtype=np.int64)
-    similarities = np.empty((count, shown), dtype=np.float32)
-    sums = np.zeros((len(order), len(order)))
-    member = (labels[:, None] == np.arange(len(order))).astype(np.float64)
-    right = 0
-    for rows, cosines in _products(units):
-        sums += member[rows].T @ np.where(np.isneginf(cosines), 0, cosines) @ member
+def _compare_layer(name: str, vectors: Vectors, labels: Sequence[str], senses: Sequence[str]) -> LayerSenses:
+    # Equally near sentences count as the most frequent of their senses, which has the lowest priority number.
+    by_frequency = sorted(senses, key=lambda sense: (-labels.count(sense), sense))
+    priority = np.array([by_frequency.index(label) for label in labels])
+    member = np.array([[label == sense for sense in senses] for label in labels], dtype=np.float64)
+    units, exact = _normalize(vectors), vectors.astype(np.float64)
+    squares = np.square(exact).sum(axis=1)
+    count, listed = len(units), min(NUM_NEIGHBORS, len(units) - 1)
+    nearest = np.empty((count, listed), dtype=np.int64)
+    similarities = np.empty((count, listed), dtype=np.float32)
+    sums = np.zeros((len(senses), len(senses)))
+    correct, largest = 0, 0.0
+    for begin in range(0, count, CHUNK):
+        rows = np.arange(begin, min(begin + CHUNK, count))
+        cosines = units[rows] @ units.T
+        cosines[np.arange(len(rows)), rows] = 0
+        sums += member[rows].T @ cosines @ member
+        cosines[np.arange(len(rows)), rows] = -np.inf
         best = cosines.max(axis=1, keepdims=True)
-        told = np.where(cosines >= best - SAME, labels[None, :], len(order)).min(axis=1)
-        right += int((told == labels[rows]).sum())
-        nearest[rows] = np.argsort(-cosines, axis=1, kind="stable")[:, :shown]
+        predicted = np.where(cosines >= best - TIE, priority, len(senses)).min(axis=1)
+        correct += int((predicted == priority[rows]).sum())
+        nearest[rows] = np.argsort(-cosines, axis=1, kind="stable")[:, :listed]
         similarities[rows] = np.take_along_axis(cosines, nearest[rows], axis=1)
+        distances = squares[rows, None] + squares[None, :] - 2 * exact[rows] @ exact.T
+        largest = max(largest, float(distances.max()))
     sizes = member.sum(axis=0)
     pairs = np.outer(sizes, sizes) - np.diag(sizes)
-    same = np.eye(len(order), dtype=bool)
-    as_named = [order.index(sense) for sense in senses]
+    same = np.eye(len(senses), dtype=bool)
     return LayerSenses(
         name=name,
-        accuracy=right / count,
-        cosines=(sums / pairs)[np.ix_(as_named, as_named)],
+        accuracy=correct / count,
+        cosines=sums / pairs,
         within=float(sums[same].sum() / pairs[same].sum()),
         across=float(sums[~same].sum() / pairs[~same].sum()),
-        farthest=_farthest(vectors),
-        places=_map(units),
+        max_distance=0.0 if (vectors == vectors[0]).all() else math.sqrt(largest),  # exactly 0 despite rounding
+        positions=_principal_components(units),
         nearest=nearest,
         similarities=similarities,
     )
 
 
-def _units(vectors: Vectors) -> Units:
-    """The directions of vectors: products of these are cosines. A vector of length 0 stays what it is."""
-    precise = vectors.astype(np.float64)
-    found: Units = precise / np.maximum(np.linalg.norm(precise, axis=1, keepdims=True), 1e-12)
-    return found
+def _normalize(vectors: Vectors) -> npt.NDArray[np.float64]:
+    """Unit vectors, whose products are cosines. A vector of length 0 stays 0."""
+    exact = vectors.astype(np.float64)
+    units: npt.NDArray[np.float64] = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), 1e-12)
+    return units
 
 
-def _products(units: Units) -> Iterator[tuple[npt.NDArray[np.int64], Units]]:
-    """Some sentences at a time: their numbers, and the cosine of each with all others; with itself it is -inf."""
-    for begin in range(0, len(units), AT_ONCE):
-        rows = np.arange(begin, min(begin + AT_ONCE, len(units)))
-        cosines = units[rows] @ units.T
-        cosines[np.arange(len(rows)), rows] = -np.inf
-        yield rows, cosines
-
-
-def _farthest(vectors: Vectors) -> float:
-    """The largest distance between two vectors; of vectors that are all the same it is exactly 0."""
-    if (vectors == vectors[0]).all():
-        return 0.0
-    precise = vectors.astype(np.float64)
-    squares = np.square(precise).sum(axis=1)
-    largest = 0.0
-    for begin in range(0, len(precise), AT_ONCE):
-        part = slice(begin, begin + AT_ONCE)
-        distances = squares[part, None] + squares[None, :] - 2 * precise[part] @ precise.T
-        largest = max(largest, float(distances.max()))
-    return math.sqrt(largest)
-
-
-def _map(units: Units) -> Vectors:
-    """Vectors on a plane: along the two directions in which they differ most (principal components)."""
-    centred = units - units.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
+def _principal_components(units: npt.NDArray[np.float64]) -> Vectors:
+    """Coordinates along the two directions of the largest variance."""
+    centered = units - units.mean(axis=0)
+    _, directions = np.linalg.eigh(centered.T @ centered)
     axes = directions[:, -2:][:, ::-1]
-    # A direction and its opposite are equally good: the larger end points right, and up.
+    # A direction and its opposite are equally good: the sign makes the largest component positive.
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-    found: Vectors = (centred @ (axes * signs)).astype(np.float32)
-    return found
+    return (centered @ (axes * signs)).astype(np.float32)  # type: ignore[no-any-return]

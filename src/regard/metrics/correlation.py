@@ -1,53 +1,63 @@
-"""Scores of predicted numbers: the correlations of Pearson and Spearman, in hundredths as leaderboards print them."""
+"""Scores of predicted numbers: Pearson and Spearman correlation, times 100; and word overlap as their baseline."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.metrics.labels import check_same_length
-from regard.metrics.score import Score
+from regard.metrics.score import Score, check_lists
 from regard.utils.errors import UsageError
 
 Numbers = Sequence[float] | npt.NDArray[np.floating]
+WORD = re.compile(r"\w+")
 
 
 def pearson(predicted: Numbers, gold: Numbers) -> Score:
-    """The linear correlation; 0 where one side is constant, which correlates with nothing."""
-    one, other = _checked(predicted, gold)
-    return Score("Pearson", 100 * _correlation(one, other), f"n:{len(other)}")
+    """The linear correlation; 0 if one side is constant."""
+    return Score("Pearson", 100 * _correlation(*_checked(predicted, gold)), f"n:{len(gold)}")
 
 
 def spearman(predicted: Numbers, gold: Numbers) -> Score:
-    """The correlation of the ranks, equal numbers sharing the mean of theirs."""
-    one, other = _checked(predicted, gold)
-    return Score("Spearman", 100 * _correlation(ranks(one), ranks(other)), f"n:{len(other)}")
+    """The correlation of the ranks; 0 if one side is constant."""
+    return Score("Spearman", 100 * _correlation(*map(ranks, _checked(predicted, gold))), f"n:{len(gold)}")
 
 
 def ranks(numbers: Numbers) -> npt.NDArray[np.float64]:
-    """The place of each number among all, from 1; equal ones share the mean of their places."""
-    values = np.asarray(numbers, dtype=np.float64)
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    """The rank of each number, from 1; equal numbers share the mean of their ranks."""
+    _, indices, counts = np.unique(np.asarray(numbers, dtype=np.float64), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    return ((last - counts + 1 + last) / 2)[which]
+    return ((last - counts + 1 + last) / 2)[indices]
 
 
-def _correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    if (one == one[0]).all() or (other == other[0]).all():
+def overlap_baseline(pairs: Sequence[tuple[str, str]], gold: Numbers) -> list[Score]:
+    """The correlations of word overlap with gold numbers: a baseline for the similarity of texts."""
+    overlaps = [word_overlap(first, second) for first, second in pairs]
+    return [metric(overlaps, gold).as_baseline("word overlap", "Jaccard") for metric in (pearson, spearman)]
+
+
+def word_overlap(first: str, second: str) -> float:
+    """Words in both texts divided by words in either (Jaccard index), ignoring case; 0 without words."""
+    words, others = (set(WORD.findall(text.lower())) for text in (first, second))
+    return len(words & others) / len(words | others) if words | others else 0.0
+
+
+def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
+    if (x == x[0]).all() or (y == y[0]).all():
         return 0.0
-    one, other = one - one.mean(), other - other.mean()
-    product = float(one @ other) / (math.sqrt(one @ one) * math.sqrt(other @ other))
-    return min(1.0, max(-1.0, product))
+    x, y = x - x.mean(), y - y.mean()
+    return min(1.0, max(-1.0, float(x @ y) / (math.sqrt(x @ x) * math.sqrt(y @ y))))
 
 
-def _checked(predicted: Numbers, gold: Numbers) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    check_same_length(predicted, gold)  # type: ignore[arg-type]
-    both = np.asarray(predicted, dtype=np.float64), np.asarray(gold, dtype=np.float64)
-    for name, values in zip(("predicted", "gold"), both, strict=True):
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if wrong.size:
-            raise UsageError(f"{name} number {wrong[0] + 1} is {values[wrong[0]]}; correlations need finite numbers.")
-    return both
+def _checked(predicted: Numbers, gold: Numbers) -> list[npt.NDArray[np.float64]]:
+    check_lists(predicted=predicted, gold=gold)
+    arrays = {"predicted": np.asarray(predicted, dtype=np.float64), "gold": np.asarray(gold, dtype=np.float64)}
+    for name, values in arrays.items():
+        if not np.isfinite(values).all():
+            index = int(np.flatnonzero(~np.isfinite(values))[0])
+            message = f"{name}[{index}] is {values[index]}; correlations need finite numbers."
+            raise UsageError(message, argument=name, value=float(values[index]))
+    return list(arrays.values())

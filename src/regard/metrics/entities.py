@@ -1,25 +1,28 @@
 """F1 of entities, counted as by `conlleval` and by seqeval in its default mode.
 
-Tags are O, or a prefix, a hyphen and a type: B- starts an entity and I- continues it; E- ends one and S- is an entity
-of one word, where a scheme has these. An entity is correct if its first word, its last word and its type are. Tags that
-break their scheme are no error here: an I- that follows no word of its type starts an entity, which is how both
-programs read IOB1, where B- is used only between two adjacent entities.
+A tag is O, or a prefix, a hyphen and a type: B- begins an entity, I- continues it; in IOBES, E- ends one and S- is an
+entity of one word. An entity is correct if its first word, its last word and its type are. As in both programs, an I-
+that continues no entity of its type begins one, so IOB1, where B- occurs only between adjacent entities, is read, too.
 """
 
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from regard.metrics.labels import Counts, check_same_length
-from regard.metrics.score import Score
+from regard.metrics.labels import Counts, count_matches
+from regard.metrics.score import Score, check_lists
 from regard.utils.errors import UsageError
 
 OUTSIDE = "O"
 PREFIXES = ("B", "I", "E", "S")
+ENTITY_TAGS = (OUTSIDE, *(f"{prefix}-TYPE" for prefix in PREFIXES))
 ALL = ""  # the name of all types together
+
+SplitTag = tuple[str, str]  # prefix and type
 
 
 class Entity(NamedTuple):
@@ -30,110 +33,78 @@ class Entity(NamedTuple):
     end: int
 
 
-def split_tag(tag: str) -> tuple[str, str]:
-    """The prefix of a tag and its type: ("B", "person"); ("O", "") outside of entities."""
+def split_tag(tag: str) -> SplitTag:
+    """The prefix and the type of a tag: ("B", "person"); ("O", "") outside of entities."""
     prefix, _, type_ = tag.partition("-")
     if tag == OUTSIDE or (prefix in PREFIXES and (type_ or tag == prefix)):
         return prefix, type_
-    allowed = ("O", *(f"{prefix}-TYPE" for prefix in PREFIXES))
-    raise UsageError(f"{tag!r} is not an entity tag: {', '.join(allowed)}.", argument="tag", value=tag, allowed=allowed)
+    message = f"{tag!r} is not an entity tag: {', '.join(ENTITY_TAGS)}."
+    raise UsageError(message, argument="tag", value=tag, allowed=ENTITY_TAGS)
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag is of a scheme for entities, and not a part of speech or the like."""
+    """Whether a tag belongs to an entity scheme; parts of speech do not."""
     prefix, _, type_ = tag.partition("-")
     return tag == OUTSIDE or (prefix in PREFIXES and bool(type_))
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of one sentence, in order."""
-    starts = [place for place, begins in enumerate(_begins(tags)) if begins]
-    outside = [place for place, tag in enumerate(tags) if tag == OUTSIDE]
-    ends = sorted({*starts, *outside, len(tags)})
-    following = iter(ends)
-    end = next(following)
-    found = []
-    for start in starts:
-        while end <= start:
-            end = next(following)
-        found.append(Entity(split_tag(tags[start])[1], start, end))
-    return found
+    pairs = enumerate(_with_previous(tags))
+    starts = [index for index, (previous, tag) in pairs if tag[0] in ("B", "S") or _is_broken(previous, tag)]
+    outside = (index for index, tag in enumerate(tags) if tag == OUTSIDE)
+    boundaries = sorted({*starts, *outside, len(tags)})
+    return [Entity(split_tag(tags[start])[1], start, boundaries[bisect_right(boundaries, start)]) for start in starts]
 
 
-def _begins(tags: Sequence[str]) -> Iterator[bool]:
-    """For each word whether an entity starts with it."""
-    before = (OUTSIDE, "")
-    for tag in tags:
-        prefix, type_ = split_tag(tag)
-        interrupted = before[0] in (OUTSIDE, "E", "S") or before[1] != type_
-        yield prefix != OUTSIDE and (prefix in ("B", "S") or interrupted)
-        before = prefix, type_
+def _with_previous(tags: Sequence[str]) -> Iterable[tuple[SplitTag, SplitTag]]:
+    return itertools.pairwise([(OUTSIDE, ""), *map(split_tag, tags)])
+
+
+def _is_broken(previous: SplitTag, tag: SplitTag) -> bool:
+    """Whether I- or E- continues no entity: after O, another type or the end of an entity."""
+    return tag[0] in ("I", "E") and (previous[0] in (OUTSIDE, "E", "S") or previous[1] != tag[1])
+
+
+def broken_tags(tags: Sequence[str]) -> list[int]:
+    """The indices where I- or E- continues no entity: correct in IOB1, a mistake in IOB2 and IOBES."""
+    return [index for index, pair in enumerate(_with_previous(tags)) if _is_broken(*pair)]
+
+
+def looks_like_iob1(sentences: Sequence[Sequence[str]]) -> bool:
+    """Whether I- begins entities, and B- occurs only between two adjacent entities of one type."""
+    pairs = [pair for tags in sentences for pair in _with_previous(tags)]
+    other_scheme = any(
+        tag[0] in ("E", "S") or (tag[0] == "B" and (previous[0] == OUTSIDE or previous[1] != tag[1]))
+        for previous, tag in pairs
+    )
+    return not other_scheme and any(_is_broken(*pair) for pair in pairs)
 
 
 def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Counts]:
-    """Counts by type, in alphabetical order, and under "" those of all types."""
-    check_same_length(predicted, gold)
-    given: Counter[str] = Counter()
-    actual: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    for number, (one, other) in enumerate(zip(predicted, gold, strict=True), start=1):
-        if len(one) != len(other):
-            raise UsageError(
-                f"sentence {number} has {len(other)} words but {len(one)} predicted tags.",
-                argument="predicted",
-                value=len(one),
-            )
-        found, wanted = set(entities(one)), set(entities(other))
-        given.update(entity.type for entity in found)
-        actual.update(entity.type for entity in wanted)
-        right.update(entity.type for entity in found & wanted)
-    types = sorted(given.keys() | actual.keys())
-    counts = {type_: Counts(right[type_], given[type_], actual[type_]) for type_ in types}
-    return {ALL: Counts(right.total(), given.total(), actual.total()), **counts}
+    """Counts by type, in alphabetical order, and under "" the counts of all types."""
+    check_lists(predicted=predicted, gold=gold)
+    for number, (tags, gold_tags) in enumerate(zip(predicted, gold, strict=True), start=1):
+        if len(tags) != len(gold_tags):
+            message = f"sentence {number} has {len(gold_tags)} words but {len(tags)} predicted tags."
+            raise UsageError(message, argument="predicted", value=len(tags))
+    sets = ((set(entities(tags)), set(entities(gold_tags))) for tags, gold_tags in zip(predicted, gold, strict=True))
+    counts = count_matches(sets, lambda entity: entity.type)
+    return {ALL: sum(counts.values(), Counts()), **counts}
 
 
 def entity_f1(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Score:
     """F1 over all entities of all sentences, in percent."""
     counts = entity_counts(predicted, gold)[ALL]
-    detail = f"precision:{100 * counts.precision:.2f}|recall:{100 * counts.recall:.2f}|entities:{counts.actual}"
+    detail = f"precision:{100 * counts.precision:.2f}|recall:{100 * counts.recall:.2f}|entities:{counts.gold}"
     return Score("entity F1", 100 * counts.f1, f"conlleval|{detail}|n:{len(gold)}")
 
 
-def broken_tags(tags: Sequence[str]) -> list[int]:
-    """The places where I- or E- continues no entity: after O, after another type or after an end.
-
-    In IOB1 that is how entities start; in IOB2 and IOBES it is a mistake.
-    """
-    broken = []
-    before = (OUTSIDE, "")
-    for place, tag in enumerate(tags):
-        prefix, type_ = split_tag(tag)
-        if prefix in ("I", "E") and (before[0] in (OUTSIDE, "E", "S") or before[1] != type_):
-            broken.append(place)
-        before = prefix, type_
-    return broken
-
-
-def looks_like_iob1(sentences: Sequence[Sequence[str]]) -> bool:
-    """Whether B- is used only between two entities of one type, and I- starts entities: IOB1."""
-    begun_by_i = False
-    for tags in sentences:
-        pairs = itertools.pairwise([(OUTSIDE, ""), *map(split_tag, tags)])
-        for (prefix_before, type_before), (prefix, type_) in pairs:
-            apart = prefix_before == OUTSIDE or type_before != type_
-            if prefix in ("E", "S") or (prefix == "B" and apart):
-                return False
-            begun_by_i = begun_by_i or (prefix == "I" and apart)
-    return begun_by_i
-
-
 def majority_tags(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """The baseline of tagging: the most frequent tag of each word of (words, tags), and under "" that of all words."""
-    by_word: dict[str, Counter[str]] = {}
-    overall: Counter[str] = Counter()
+    """A baseline: the most frequent tag of each word in (words, tags), and under "" that of all words."""
+    by_word: dict[str, Counter[str]] = {"": Counter()}
     for words, tags in sentences:
-        overall.update(tags)
+        by_word[""].update(tags)
         for word, tag in zip(words, tags, strict=True):
             by_word.setdefault(word, Counter())[tag] += 1
-    by_word[""] = overall
     return {word: min(tags, key=lambda tag: (-tags[tag], tag)) for word, tags in by_word.items() if tags}

@@ -1,26 +1,28 @@
-"""A measured number with what it takes to measure it again, and what stands beside such numbers."""
+"""A score with the settings that reproduce it, baselines, and the confusion matrix."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
-PERFECT = 100.0  # of scores in hundredths, as all are that have baselines
+from regard.utils.errors import UsageError
+
+PERFECT = 100.0  # the best value of any score that has a baseline
 
 
 @dataclass(frozen=True)
 class Score:
     name: str
     value: float
-    signature: str  # settings and version, so that others can repeat the number; sacreBLEU's own for its scores
-    on: str = ""  # what it was measured on, where that is not what the scores beside it were measured on
-    baseline_of: str = ""  # of a baseline: the name of the score that should be higher
+    signature: str  # settings and version that reproduce the value; sacreBLEU's own signature for its scores
+    on: str = ""  # the data, if it differs from that of the other scores
+    baseline_of: str = ""  # if this is a baseline: the name of the score that should be higher
 
-    def as_baseline(self, whose: str, how: str = "") -> Score:
-        """The same as the score of somebody who has not read the examples; `how` says what was done instead."""
-        signature = f"{how}|{self.signature}" if how else self.signature
-        return replace(self, name=f"{self.name} of {whose}", signature=signature, baseline_of=self.name)
+    def as_baseline(self, name: str, method: str = "") -> Score:
+        """The same score as one of the baseline `name`; `method` is added to the signature."""
+        signature = f"{method}|{self.signature}" if method else self.signature
+        return replace(self, name=f"{self.name} of {name}", signature=signature, baseline_of=self.name)
 
     def __repr__(self) -> str:
         return f"{self.name} {self.value:.2f} ({self.signature})"
@@ -28,7 +30,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often texts of one class were taken for another: rows are actual, columns are predicted."""
+    """A confusion matrix: rows are gold labels, columns are predicted labels."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -37,15 +39,14 @@ class Confusion:
         return {"labels": list(self.labels), "counts": [list(row) for row in self.counts]}
 
     def __str__(self) -> str:
-        width = max(len(cell) for cell in (*self.labels, *(f"{n:,}" for row in self.counts for n in row)))
-        lines = [" " * width + "  " + "  ".join(label.rjust(width) for label in self.labels)]
-        for label, row in zip(self.labels, self.counts, strict=True):
-            lines.append(label.rjust(width) + "  " + "  ".join(f"{count:,}".rjust(width) for count in row))
-        return "\n".join(lines)
+        table = [("", *self.labels)]
+        table += [(label, *map("{:,}".format, row)) for label, row in zip(self.labels, self.counts, strict=True)]
+        width = max(len(cell) for row in table for cell in row)
+        return "\n".join("  ".join(cell.rjust(width) for cell in row) for row in table)
 
 
 class Scores(list[Score]):
-    """The scores of a model on a file; where each example has one label also which labels were taken for which."""
+    """The scores of a model on a file, with a confusion matrix if each example has one label."""
 
     def __init__(self, scores: Iterable[Score], confusion: Confusion | None = None) -> None:
         super().__init__(scores)
@@ -53,17 +54,29 @@ class Scores(list[Score]):
 
 
 def no_better(scores: Sequence[Score]) -> str:
-    """In words that a model is no better than a baseline beside it; nothing where it is.
-
-    The score that counts is the first that has a baseline. Nobody can be better than perfect.
-    """
+    """A note if the first score that has baselines does not exceed each of them; empty if it does or is perfect."""
     values = {score.name: score.value for score in scores}
-    rivals = [score for score in scores if score.baseline_of in values]
-    counts = rivals[0].baseline_of if rivals else ""
-    for rival in rivals:
-        if rival.baseline_of == counts and values[counts] <= rival.value < PERFECT:
+    baselines = [score for score in scores if score.baseline_of in values]
+    for baseline in baselines:
+        name = baselines[0].baseline_of
+        if baseline.baseline_of == name and values[name] <= baseline.value < PERFECT:
             return (
-                f"no better than a baseline: {counts} {values[counts]:.2f}, {rival.name} {rival.value:.2f}. A longer "
+                f"no better than a baseline: {name} {values[name]:.2f}, {baseline.name} {baseline.value:.2f}. Longer "
                 "training, more examples or another --learning-rate may help."
             )
     return ""
+
+
+def check_lists(**lists: Sized) -> None:
+    """Refuse lists that cannot be compared item by item: of different lengths, empty, or a single str."""
+    lengths = {name: len(values) for name, values in lists.items()}
+    (first, length), *others = lengths.items()
+    for name, values in lists.items():
+        if isinstance(values, str):
+            raise UsageError(f"{name} is a single str. Give a list.", argument=name, value=values)
+    for name, other in others:
+        if other != length:
+            message = f"{first} has {length:,} items and {name} has {other:,}. Give lists of the same length."
+            raise UsageError(message, argument=first, value=length, allowed=[other])
+    if not length:
+        raise UsageError(f"{first} is empty. Give at least one item.", argument=first, value=0)

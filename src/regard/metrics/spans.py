@@ -1,8 +1,8 @@
 """Exact match and F1 of answers, by the definitions of SQuAD v1.1 and v2.
 
 Answers are compared without case, punctuation, articles and extra white space. Of several gold answers the best match
-counts. In v2 a question may have no answer: then the empty answer is right. A model gives no answer where its
-certainty that there is none exceeds a threshold; the official script also reports the scores at the best threshold.
+counts. In v2 a question may have no answer; then the empty answer is correct. A model gives no answer if its score for
+"no answer" exceeds a threshold. Like the official script, `best_thresholds` finds the best one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.utils.errors import UsageError
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
-Golds = Mapping[str, Sequence[str]]  # question id → the gold answers; none where a question has no answer
+Golds = Mapping[str, Sequence[str]]  # question id → gold answers; empty if the question has no answer
 
 
 def normalize(answer: str) -> str:
@@ -29,31 +29,31 @@ def normalize(answer: str) -> str:
 
 
 def exact_match(answer: str, golds: Sequence[str]) -> float:
-    """1 if the answer is one of `golds`, else 0. Without golds the right answer is the empty one."""
+    """1 if the answer equals one of `golds`, else 0. Without golds the empty answer is correct."""
     return float(normalize(answer) in map(normalize, golds or [""]))
 
 
 def overlap_f1(answer: str, golds: Sequence[str]) -> float:
-    """Word overlap of the answer and the best of `golds`, 0 to 1; without golds the empty answer is right."""
-    given = normalize(answer).split()
+    """The best F1 of the answer's words and those of a gold answer. Without golds the empty answer is correct."""
+    words = normalize(answer).split()
     if not golds:
-        return float(not given)
-    return max(_f1(given, normalize(gold).split()) for gold in golds)
+        return float(not words)
+    return max(_f1(words, normalize(gold).split()) for gold in golds)
 
 
-def _f1(given: list[str], actual: list[str]) -> float:
-    return 2 * (Counter(given) & Counter(actual)).total() / max(1, len(given) + len(actual))
+def _f1(words: list[str], gold: list[str]) -> float:
+    return 2 * (Counter(words) & Counter(gold)).total() / max(1, len(words) + len(gold))
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Both scores in percent; for v2 also separately for questions with and without an answer."""
+    """Both scores in percent; for v2 also those of the questions with and without an answer."""
 
     exact: Score
     f1: Score
-    with_answer: tuple[float, float] | None = None  # exact and F1 of the questions that have one
+    with_answer: tuple[float, float] | None = None  # exact match and F1
     without_answer: tuple[float, float] | None = None
-    unanswered: int = 0  # questions without a prediction: they count as wrong
+    unanswered: int = 0  # questions without a prediction, which count as wrong
 
     def __repr__(self) -> str:
         return f"{self.exact!r}, {self.f1!r}"
@@ -63,22 +63,23 @@ def score_answers(predicted: Mapping[str, str], golds: Golds) -> AnswerScores:
     """The scores of `predicted`, by question id. A question without a prediction counts as wrong.
 
     The definition is that of v2 if some question has no answer, else that of v1.1. They differ for gold answers such
-    as "The", which normalizing makes empty: v2 ignores them.
+    as "The", which are empty after normalization: v2 ignores them.
     """
     _check(predicted, golds)
-    answerable = [name for name in golds if golds[name]]
-    v2 = len(answerable) < len(golds)
-    found = {
+    v2 = not all(golds.values())
+    pairs = {
         name: _pair(predicted[name], texts, v2=v2) if name in predicted else (0.0, 0.0) for name, texts in golds.items()
     }
-    exact, f1 = _means(list(found.values()))
-    both = v2 and answerable
+    exact, f1 = _means(list(pairs.values()))
+    answerable = [pair for name, pair in pairs.items() if golds[name]]
+    unanswerable = [pair for name, pair in pairs.items() if not golds[name]]
+    has_both = answerable and unanswerable
     signature = f"squad:{'v2' if v2 else 'v1.1'}|n:{len(golds)}"
     return AnswerScores(
         Score("exact match", exact, signature),
         Score("F1", f1, signature),
-        with_answer=_means([found[name] for name in answerable]) if both else None,
-        without_answer=_means([found[name] for name in golds if not golds[name]]) if both else None,
+        with_answer=_means(answerable) if has_both else None,
+        without_answer=_means(unanswerable) if has_both else None,
         unanswered=len(golds.keys() - predicted.keys()),
     )
 
@@ -89,13 +90,12 @@ def _pair(answer: str, golds: Sequence[str], *, v2: bool) -> tuple[float, float]
 
 
 def _means(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    exact = sum(one for one, _ in pairs)
-    f1 = sum(other for _, other in pairs)
-    return 100 * exact / len(pairs), 100 * f1 / len(pairs)
+    exact, f1 = (100 * sum(values) / len(pairs) for values in zip(*pairs, strict=True))
+    return exact, f1
 
 
 class Threshold(NamedTuple):
-    """The certainty above which no answer is given, and the score in percent at this threshold."""
+    """No answer is given if `null_score_diff` exceeds `value`; `score` is the score in percent at this threshold."""
 
     value: float
     score: float
@@ -106,50 +106,42 @@ def best_thresholds(
 ) -> tuple[Threshold, Threshold]:
     """The best thresholds for exact match and for F1.
 
-    `predicted` are the answers of a model that always answers, `null_score_diff` its certainty that there is none. A
-    question whose certainty is at most the threshold keeps its answer. The search is the official one: it starts with
-    no question answered and adds questions one by one, the least certain first. The official start is a threshold of
-    0, since certainties are probabilities there; where some are not above 0, it is below the lowest.
+    `predicted` has an answer for each question, `null_score_diff` the score of "no answer" minus that of the answer. As
+    in the official script, the search starts without any answers and adds those of the questions in ascending order of
+    `null_score_diff`. The official threshold at the start is 0, since probabilities are not negative; if some
+    `null_score_diff` is not above 0, the start is below the lowest.
     """
     _check(predicted, golds)
-    missing = [name for name in golds if name not in predicted or name not in null_score_diff]
-    if missing:
-        raise UsageError(
-            f"question {missing[0]!r} has no prediction or no null_score_diff.", argument="predicted", value=missing[0]
-        )
+    for name in golds:
+        if name not in predicted or name not in null_score_diff:
+            message = f"question {name!r} has no prediction or no null_score_diff."
+            raise UsageError(message, argument="predicted", value=name)
     order = sorted((name for name in null_score_diff if name in golds), key=lambda name: null_score_diff[name])
-    return _best(0, order, predicted, null_score_diff, golds), _best(1, order, predicted, null_score_diff, golds)
-
-
-def _best(
-    which: int, order: Sequence[str], predicted: Mapping[str, str], null_score_diff: Mapping[str, float], golds: Golds
-) -> Threshold:
-    current = best = float(sum(not texts for texts in golds.values()))
     lowest = null_score_diff[order[0]]
-    threshold = 0.0 if lowest > 0 else lowest - 1
-    for name in order:
-        if golds[name]:
-            current += _pair(predicted[name], golds[name], v2=True)[which]
-        elif predicted[name]:
-            current -= 1
-        if current > best:
-            best, threshold = current, null_score_diff[name]
-    return Threshold(threshold, 100 * best / len(golds))
+    thresholds = []
+    for metric in (0, 1):  # exact match, F1
+        total = best = float(sum(not texts for texts in golds.values()))
+        threshold = 0.0 if lowest > 0 else lowest - 1
+        for name in order:
+            if golds[name]:
+                total += _pair(predicted[name], golds[name], v2=True)[metric]
+            elif predicted[name]:
+                total -= 1
+            if total > best:
+                best, threshold = total, null_score_diff[name]
+        thresholds.append(Threshold(threshold, 100 * best / len(golds)))
+    return thresholds[0], thresholds[1]
 
 
 def first_sentence(passage: str) -> str:
-    """The answer of a baseline that ignores the question: the passage up to the end of its first sentence."""
-    end = re.search(r"(?<=[.!?])\s", passage)
-    return passage[: end.start()] if end else passage
+    """A baseline that ignores the question: the passage up to the end of its first sentence."""
+    return re.split(r"(?<=[.!?])\s", passage, maxsplit=1)[0]
 
 
 def _check(predicted: Mapping[str, str], golds: Golds) -> None:
     if not golds:
-        raise UsageError("there are no questions to score: give at least one with its gold answers.", argument="golds")
-    strange = [name for name in predicted if name not in golds]
-    if strange:
-        raise UsageError(
-            f"question {strange[0]!r} has a prediction, but is not among the {len(golds)} gold questions.",
-            argument="predicted",
-            value=strange[0],
-        )
+        raise UsageError("golds is empty. Give at least one question with its gold answers.", argument="golds")
+    for name in predicted:
+        if name not in golds:
+            message = f"predicted has question {name!r}, which is not among the {len(golds):,} gold questions."
+            raise UsageError(message, argument="predicted", value=name)

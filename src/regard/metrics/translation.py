@@ -1,7 +1,4 @@
-"""Scores of translations by their official implementation, sacreBLEU, with the signature that repeats them.
-
-Knows nothing of models or files: two lists of sentences give one number.
-"""
+"""BLEU and chrF of translations, computed by sacreBLEU, with the signatures that reproduce them."""
 
 from __future__ import annotations
 
@@ -10,48 +7,29 @@ from collections.abc import Sequence
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.metrics.score import Score
-from regard.utils.errors import UsageError, unknown
+from regard.metrics.score import Score, check_lists
+from regard.utils.errors import unknown
 
-# Those of sacreBLEU's tokenizers that need neither a download nor another package.
-BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")
+BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # those that need neither a download nor another package
 
 
 def bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    *,
-    tokenize: str = "13a",
-    lowercase: bool = False,
+    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
 ) -> Score:
-    """Corpus BLEU of `hypotheses` against one reference each."""
-    _check(hypotheses, references)
+    """Corpus BLEU against one reference for each hypothesis."""
     if tokenize not in BLEU_TOKENIZERS:
         raise unknown("BLEU tokenizer", tokenize, BLEU_TOKENIZERS)
-    # Text that is tokenized on purpose would be warned about.
+    # `force` suppresses the warning about text that is tokenized already.
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     return _score("BLEU", metric, hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
-    """Corpus chrF (character n-grams to 6, no words, beta 2) of `hypotheses` against one reference each."""
-    _check(hypotheses, references)
+    """Corpus chrF (character n-grams up to 6, no words, beta 2) against one reference for each hypothesis."""
     return _score("chrF", CHRF(lowercase=lowercase), hypotheses, references)
 
 
 def _score(name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    check_lists(hypotheses=hypotheses, references=references)
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return Score(name, float(result.score), str(metric.get_signature()))
-
-
-def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    for name, sentences in (("hypotheses", hypotheses), ("references", references)):
-        if isinstance(sentences, str):
-            raise UsageError(f"{name} must be a list of sentences, got one str; put it into a list.")
-    if len(hypotheses) != len(references):
-        raise UsageError(
-            f"{len(hypotheses)} hypotheses and {len(references)} references: each hypothesis needs exactly "
-            "one reference."
-        )
-    if not hypotheses:
-        raise UsageError("there are no hypotheses to score; give at least one with its reference.")

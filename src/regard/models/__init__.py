@@ -1,6 +1,5 @@
-"""One folder for each architecture. `regard.models()` is the registry: every architecture by name, also plug-ins."""
+"""One folder per architecture. `regard.models()` returns all of them by name, including those from plug-ins."""
 
-from regard.registry import architectures
-from regard.utils.callable_module import make_callable
+from regard.registry import architectures, make_callable
 
-make_callable(__name__, lambda: architectures)
+make_callable(__name__, architectures)

@@ -1,4 +1,4 @@
-"""The base config of all architectures. Does not import torch."""
+"""Base config for architectures with attention. Does not import torch."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from regard.utils.errors import UsageError, unknown
 
 
 class AttentionModelConfig(Config):
-    """A model with attention: head counts may differ from layer to layer, as in a pruned model."""
+    """Config of a model with attention. Layers may have different head counts, as in a pruned model."""
 
     num_heads_by_layer: Mapping[str, int] = Field(
-        default_factory=dict, description='Other head counts, by address: {"decoder.2.self": 3}.'
+        default_factory=dict, description='Head counts that differ from num_heads, by address: {"decoder.2.self": 3}.'
     )
 
     @property
     @abstractmethod
     def attentions(self) -> tuple[str, ...]:
-        """The address of every attention, in the order of the forward pass."""
+        """Addresses of all attention layers, in forward-pass order."""
 
     @model_validator(mode="after")
     def _known_addresses(self) -> Self:
@@ -31,7 +31,7 @@ class AttentionModelConfig(Config):
                 raise unknown("address in num_heads_by_layer", address, self.attentions)
             if num_heads < 1:
                 raise UsageError(
-                    f"num_heads_by_layer needs at least 1 head at {address}, not {num_heads}.",
+                    f"num_heads_by_layer must give {address} at least 1 head, got {num_heads}.",
                     argument="num_heads_by_layer",
                     value=num_heads,
                 )

@@ -1,7 +1,7 @@
-"""The costs of a model, computed from its config: parameters, memory and compute. Does not import torch.
+"""Compute the costs of a model from its config: parameters, memory and FLOPs. Does not import torch.
 
-A multiply-add counts as two FLOPs. Training on a token costs three times its forward pass: the backward pass costs
-twice as much as the forward pass.
+A multiply-add counts as two FLOPs. Training costs three times as much as a forward pass, because the backward pass
+costs twice as much as the forward pass.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ BYTES = 4  # per fp32 element
 
 @dataclass(frozen=True)
 class Published:
-    """A training run that a paper reported."""
+    """A training run that was reported in a paper."""
 
-    passes: int  # tokens, or pairs of a source and a target token
+    passes: int  # number of tokens, or of source–target token pairs
     described: str
-    flops_per_second: float  # of a machine, to estimate the training time
+    flops_per_second: float  # assumed speed of the machine, to estimate the training time
     machine: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Costs of one model. A pass is over one `unit`."""
+    """The costs of one model. FLOPs are per `unit`."""
 
     vocab_size: int
     context_length: int | None  # None if unlimited
-    by_part: dict[str, int]  # parameters
+    by_part: dict[str, int]  # parameters of each part of the model
     values: ValueCounts
     activation_bytes: int  # estimate for a batch of `batch_tokens`, without logits
     batch_tokens: int
-    cache_bytes_per_token: int | None  # of the KV cache
+    cache_bytes_per_token: int | None  # KV cache; None for a model without one
     forward_flops: int
     unit: str = "a token"
     published: Published | None = None
@@ -50,7 +50,7 @@ class Costs:
 
     @property
     def training_bytes(self) -> int:
-        """Weights, gradients and two moments of Adam."""
+        """Memory for the weights, their gradients and the two moments of Adam."""
         return 4 * self.weight_bytes
 
     @property
@@ -59,7 +59,7 @@ class Costs:
 
     @property
     def published_flops(self) -> int | None:
-        """The total of the training run that the paper reported."""
+        """Total FLOPs of the published training run; None if there is none."""
         return None if self.published is None else self.training_flops * self.published.passes
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,22 +73,22 @@ class Costs:
             f"weights in fp32         {size_text(self.weight_bytes):>15}",
             f"training, Adam          {size_text(self.training_bytes):>15}  weights, gradients, two moments",
             f"activations             {size_text(self.activation_bytes):>15}  "
-            f"about, for a batch of {self.batch_tokens:,} tokens",
+            f"estimate for a batch of {self.batch_tokens:,} tokens",
         ]
         if self.cache_bytes_per_token is not None:
             full = self.cache_bytes_per_token * (self.context_length or 0)
-            whole = f"; {size_text(full)} for the whole context" if full else ""
-            lines.append(f"key-value cache         {size_text(self.cache_bytes_per_token):>15}  a token{whole}")
+            whole = f"; {size_text(full)} for a full context" if full else ""
+            lines.append(f"key-value cache         {size_text(self.cache_bytes_per_token):>15}  per token{whole}")
         lines += [
-            f"forward pass            {flops_text(self.forward_flops):>15}  {self.unit}",
-            f"training                {flops_text(self.training_flops):>15}  {self.unit}",
+            f"forward pass            {flops_text(self.forward_flops):>15}  for {self.unit}",
+            f"training                {flops_text(self.training_flops):>15}  for {self.unit}",
         ]
         if self.published is not None and self.published_flops is not None:
             speed = self.published.flops_per_second
             lines.append(
                 f"published training      {flops_text(self.published_flops):>15}  {self.published.described}; "
                 f"{duration_text(self.published_flops / speed)} at {flops_text(speed)}/s{self.published.machine}. "
-                "It was not run here."
+                "This training was not run here."
             )
         return "\n".join([*lines, str(self.values)])
 
@@ -96,7 +96,7 @@ class Costs:
 def check_batch(batch_tokens: int) -> None:
     if batch_tokens < 1:
         raise UsageError(
-            f"batch_tokens must be at least 1, not {batch_tokens}.", argument="batch_tokens", value=batch_tokens
+            f"batch_tokens must be at least 1, got {batch_tokens}.", argument="batch_tokens", value=batch_tokens
         )
 
 
@@ -105,17 +105,17 @@ def linear_parameters(inputs: int, outputs: int, *, bias: bool) -> int:
 
 
 def matrices(activation: str) -> int:
-    """Number of matrices of a feed-forward network: three if gated, otherwise two."""
+    """Return the number of matrices in a feed-forward layer: three if it is gated, otherwise two."""
     return 3 if activation == "swiglu" else 2
 
 
 def present(parts: dict[str, int]) -> dict[str, int]:
-    """Only the parts that have parameters."""
+    """Return the parts that have parameters."""
     return {part: count for part, count in parts.items() if count}
 
 
 def duration_text(seconds: float) -> str:
-    """A duration in the largest unit that gives a value of at least 2."""
+    """Format a duration in the largest unit in which it is at least 2, or in minutes."""
     day = 86_400
     for unit, length in (("years", 365 * day), ("months", 365 * day / 12), ("days", day), ("hours", 3600)):
         if seconds >= 2 * length:
@@ -124,7 +124,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes in a readable unit."""
+    """Format a number of bytes with a unit, such as 1.2 GB."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -133,7 +133,7 @@ def size_text(count: float) -> str:
 
 
 def flops_text(count: float) -> str:
-    """Operations in a readable unit."""
+    """Format a number of FLOPs with a unit, such as 1.2 GFLOP."""
     for unit in ("", "K", "M", "G", "T", "P", "E"):
         if count < 1000:
             return f"{count:.3g} {unit}FLOP"

@@ -1,4 +1,4 @@
-"""The small files of a Hugging Face folder: settings in JSON, and the tokenizer with its special tokens."""
+"""Read and write the JSON settings and the tokenizer of a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GENERATION_CONFIG = "generation_config.json"
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
-    """The settings in a file; empty if there is no such file."""
+    """Return the JSON object in a file; empty if the file is missing or holds another value."""
     values = read_json_value(folder, name)
     return values if isinstance(values, dict) else {}
 
@@ -28,7 +28,7 @@ def read_json_value(folder: Folder, name: str) -> Any:
     try:
         return json.loads(folder.text(name))
     except (ValueError, RecursionError) as problem:
-        raise FolderError(f"{folder.path}: {name} is not JSON ({problem}). Copy or download it again.") from None
+        raise FolderError(f"{folder.path}: {name} is not valid JSON ({problem}). Copy or download it again.") from None
 
 
 def json_text(values: Any) -> str:
@@ -36,14 +36,14 @@ def json_text(values: Any) -> str:
 
 
 def token_name(value: Any) -> str | None:
-    """A special token as tokenizer_config.json gives it: plain, or with its properties."""
+    """Return a special token of tokenizer_config.json, where it is a string or an object with `content`."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None
 
 
 def token_of(tokenizer: Tokenizer, number: Any) -> str | None:
-    """The token of an id, or of the first id of a list; None if there is no such id."""
+    """Return the token with this id, or with the first id of a list; None if no token has that id."""
     if isinstance(number, list):
         number = number[0] if number else None
     if not isinstance(number, int) or not 0 <= number < tokenizer.vocab_size:
@@ -54,7 +54,7 @@ def token_of(tokenizer: Tokenizer, number: Any) -> str | None:
 def tokenizer_config(
     max_length: int, special_tokens: Mapping[str, str | None], *, token_types: bool = False
 ) -> dict[str, Any]:
-    """The tokenizer_config.json for `AutoTokenizer`; with `token_types` it also returns token type ids."""
+    """Return a tokenizer_config.json for `AutoTokenizer`. With `token_types`, the tokenizer returns token type ids."""
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     return {
         **({"model_input_names": inputs} if token_types else {}),
@@ -66,12 +66,12 @@ def tokenizer_config(
 
 
 def special_token_settings(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The special tokens as config.json of a regard folder holds them."""
+    """Return the special tokens in the form in which the config.json of a regard folder stores them."""
     return to_dict(tokenizer.special_tokens)
 
 
 def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
-    """A tokenizer of a regard folder, with its special tokens."""
+    """Load a tokenizer from the content of a regard folder, with its special tokens."""
     from pathlib import Path
 
     tokenizer = Tokenizer.from_json(str(content.texts[name]), Path(name))
@@ -82,5 +82,5 @@ def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
 
 
 def replace_special_tokens(tokenizer: Tokenizer, **names: Any) -> Tokenizer:
-    """The same tokenizer with other special tokens."""
+    """Return the same tokenizer with some special tokens replaced."""
     return tokenizer.with_special_tokens(dataclasses.replace(tokenizer.special_tokens, **names))

@@ -1,7 +1,6 @@
-"""Formats of other tools: the inputs and outputs of a conversion, and its errors for unsupported settings.
+"""Base classes for conversion from and to the formats of other tools, and errors for unsupported settings.
 
-A format converts the content of one folder to that of another: config, tensors and other files. `regard.checkpoint`
-reads and writes the folders.
+A format converts the config, tensors and other files of a folder. `regard.checkpoint` reads and writes the folders.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ CONFIG = "config.json"
 
 
 class Folder(Protocol):
-    """A folder that was read: its config.json, its tensors, and access to its other files."""
+    """A folder on disk: its config.json, its tensors, and access to its other files."""
 
     @property
     def path(self) -> Path: ...
@@ -35,7 +34,7 @@ class Folder(Protocol):
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a folder to write, or of a regard folder that a conversion produced."""
+    """The content of a folder before it is written: the result or the input of a conversion."""
 
     config: Mapping[str, Any]
     tensors: dict[str, Tensor]
@@ -44,25 +43,25 @@ class Content:
 
 @dataclass(frozen=True)
 class Export(Content):
-    """A folder for another tool."""
+    """The content of a folder in the format of another tool."""
 
     class_name: str = ""  # the class that loads it
-    notes: tuple[str, ...] = ()  # settings that the other tool cannot express
+    notes: tuple[str, ...] = ()  # messages for the user about settings that the export changes or leaves out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One model type of another tool, both ways."""
+    """Conversion from and to one model type of another tool."""
 
-    model_type: str  # in its config.json
+    model_type: str  # `model_type` in config.json
     from_hf: Callable[[Folder], Content]
-    to_hf: Callable[[Content], Export] | None = None  # None: such models are written as another type
-    # The class that would load a model, and the settings that it cannot express.
+    to_hf: Callable[[Content], Export] | None = None  # None if such models are exported as another type
+    # Returns the name of the class that would load the model, and the settings that this class does not support.
     obstacles: Callable[[Content], tuple[str, list[str]]] | None = None
 
 
 def export(formats: Sequence[Format], content: Content) -> Export:
-    """Convert a model to the first format that can express it. If none can, the error lists the settings for each."""
+    """Convert a model to the first format that supports its settings. If none does, the error says why for each."""
     reasons: dict[str, list[str]] = {}
     for item in formats:
         if item.to_hf is None or item.obstacles is None:
@@ -73,7 +72,7 @@ def export(formats: Sequence[Format], content: Content) -> Export:
         reasons[class_name] = obstacles
     listed = "; ".join(f"not {name}: {', '.join(settings)}" for name, settings in reasons.items())
     raise UsageError(
-        f"transformers has no class for this model ({listed}). Train with settings that one of them has.",
+        f"transformers has no class for these settings ({listed}). Train with settings that one of them supports.",
         argument="model",
     )
 
@@ -82,7 +81,7 @@ def export(formats: Sequence[Format], content: Content) -> Export:
 
 
 class Requirement:
-    """A setting of ours and the values that another tool's class can express."""
+    """A regard setting and the values of it that a class of another tool supports."""
 
     def __init__(self, name: str, *allowed: Any) -> None:
         self.name, self.allowed = name, allowed
@@ -93,19 +92,19 @@ class Requirement:
 
 
 def unmet(config: Any, required: Sequence[Requirement]) -> list[str]:
-    """The settings of a model that a class cannot express."""
+    """Return the settings of a model that do not meet the requirements."""
     return [problem for requirement in required if (problem := requirement.problem(config))]
 
 
 @dataclass
 class Refusals:
-    """Collects the unsupported settings of another tool's config, for one error that lists all of them."""
+    """Collect unsupported settings in the config of another tool, to raise one error that lists all of them."""
 
     where: str
     found: list[str] = field(default_factory=list)
 
     def unless(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-        """Settings that are present must have these values."""
+        """Record the settings that are present with a value other than the one in `fixed`."""
         self.found += [
             f"{name} is {settings[name]!r}" for name, value in fixed.items() if settings.get(name, value) != value
         ]
@@ -125,26 +124,26 @@ _REQUIRED: Any = object()
 
 
 def whole(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
-    """A setting that must be an integer of at least `least`; missing or null means the default."""
+    """Return a setting that must be an integer ≥ `least`. A missing setting or null means the default."""
     value = _setting(settings, name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.", argument=name)
+        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}.", argument=name)
     return value
 
 
 def real(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> float:
-    """A setting that must be a number."""
+    """Return a setting that must be a number."""
     value = _setting(settings, name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UsageError(f"{name} must be a number, not {value!r}.", argument=name)
+        raise UsageError(f"{name} must be a number, got {value!r}.", argument=name)
     return float(value)
 
 
 def flag(settings: Mapping[str, Any], name: str, default: bool) -> bool:
-    """A setting that must be true or false."""
+    """Return a setting that must be true or false."""
     value = _setting(settings, name, default)
     if not isinstance(value, bool):
-        raise UsageError(f"{name} must be true or false, not {value!r}.", argument=name)
+        raise UsageError(f"{name} must be true or false, got {value!r}.", argument=name)
     return value
 
 
@@ -158,5 +157,5 @@ def _setting(settings: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 def dtype_name(tensors: Mapping[str, Tensor]) -> str:
-    """The `dtype` of a config.json."""
+    """Return the `dtype` for config.json: that of the first tensor."""
     return str(next(iter(tensors.values())).dtype).removeprefix("torch.")

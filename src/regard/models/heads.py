@@ -1,4 +1,4 @@
-"""The head on top of an encoder: its kind and its labels. Does not import torch."""
+"""Config of the head on top of an encoder. Does not import torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABELLED = ("sequence_classification", "token_classification")
 
 
 class HeadConfig(Config):
-    """The head of a model, beside the model's own config in its folder."""
+    """Config of a head. A model folder stores it next to the config of the model."""
 
     kind: HeadKind = Field("none", description="What the head predicts.")
     labels: tuple[str, ...] = Field((), description="The meaning of each output, for classification.")
@@ -39,7 +39,7 @@ class HeadConfig(Config):
     def _labels_fit(self) -> Self:
         if bool(self.labels) != (self.kind in LABELLED):
             raise UsageError(
-                f"a head of kind {self.kind!r} cannot have {number_of(len(self.labels), 'label')}.",
+                f"only {' and '.join(LABELLED)} need labels; {self.kind} got {number_of(len(self.labels), 'label')}.",
                 argument="labels",
                 value=self.labels,
             )

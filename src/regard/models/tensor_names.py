@@ -1,4 +1,4 @@
-"""Maps tensor names between regard and other tools, and joins tensors that the others store in parts."""
+"""Map tensor names between regard and other tools, and join tensors that other tools store in parts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name of a tensor, and their names of its parts
+Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name for a tensor, and their names for its parts
 
 
 def join(theirs: Mapping[str, Tensor], pairs: Pairs, *, stacked: Sequence[str] = ()) -> dict[str, Tensor]:
-    """Convert their tensors to ours; tensors that are not in `pairs` keep their name.
+    """Convert their tensors to ours. Tensors that are not in `pairs` keep their names.
 
-    Parts are concatenated along rows, such as queries, keys and values. If our name ends in one of `stacked`, they are
-    stacked along a new axis.
+    Parts, such as queries, keys and values, are concatenated along rows. If our name ends in one of `stacked`, they are
+    stacked along a new axis instead.
     """
     remaining, joined = dict(theirs), {}
     for ours, parts in pairs:
@@ -25,5 +25,5 @@ def join(theirs: Mapping[str, Tensor], pairs: Pairs, *, stacked: Sequence[str] =
 
 
 def module_pairs(ours: str, *theirs: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Name pairs for the weight and bias of a linear layer or a norm."""
+    """Return the name pairs for the weight and bias of a linear layer or a norm."""
     return [(f"{ours}.{part}", tuple(f"{name}.{part}" for name in theirs)) for part in ("weight", "bias")]

@@ -10,19 +10,20 @@ Models call `attention`, which uses the fused kernel. `attention_weights` comput
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from regard.nn import masks
 from regard.nn.dropout import dropout as apply_dropout
 from regard.nn.masks import AttentionMask
 from regard.nn.scoring import ScaledDotProduct, Scorer
-from regard.nn.short_attention import is_short, short_attention
 from regard.utils.errors import UsageError
 
-NO_MASK: Final = masks.no_mask()
+NO_MASK: Final = AttentionMask()
+SHORT = 96  # tokens up to which training on a CPU uses `ShortAttention`
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: AttentionMask = NO_MASK, *, scorer: Scorer | None = None) -> Tensor:
@@ -51,26 +52,27 @@ def attention(
     """The values, averaged by the attention weights: (B, H, T, Dv).
 
     `dropout` is the fraction of weights set to zero. Without it, the scaled dot product runs in torch's fused kernel
-    and the weights never exist in memory. With `training`, short sequences store their weights instead, which makes
-    the backward pass faster (see `short_attention`).
+    and the weights never exist in memory. With `training`, short sequences on a CPU use `ShortAttention` instead.
     """
-    check_shapes(q, k, v)
+    if k.shape[-2] != v.shape[-2]:
+        shapes = tuple(k.shape), tuple(v.shape)
+        raise UsageError(f"K has shape {shapes[0]} and V {shapes[1]}: give one value for each key.", value=shapes)
     scorer = scorer or ScaledDotProduct()
     if dropout or not isinstance(scorer, ScaledDotProduct):
         weights = attention_weights(q, k, mask, scorer=scorer)
         return apply_dropout(weights, dropout) @ repeat_kv(v, q.shape[1])
-    queries, keys = q.shape[-2], k.shape[-2]
+    queries, keys, grouped = q.shape[-2], k.shape[-2], q.shape[1] != k.shape[1]
     scale = scorer.factor(q.shape[-1])
-    grouped = q.shape[1] != k.shape[1]
-    if training and is_short(q, k) and not mask.is_only_causal:
-        allowed = None if mask.is_unmasked else mask.dense(queries, keys, q.device)
-        return short_attention(q, k, v, allowed, scale)
-    if mask.is_unmasked or (mask.is_only_causal and queries == 1):
-        return F.scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=grouped)
-    if mask.is_only_causal and queries == keys:
-        return F.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=True, enable_gqa=grouped)
-    allowed = mask.dense(queries, keys, q.device)  # the kernel returns zeros for a fully masked query
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale, enable_gqa=grouped)
+    is_unmasked = mask.is_unmasked or (mask.is_only_causal and queries == 1)
+    is_causal = mask.is_only_causal and queries == keys and not is_unmasked
+    # The kernel returns zeros for a fully masked query.
+    allowed = None if is_unmasked or is_causal else mask.dense(queries, keys, q.device)
+    is_short = q.device.type == "cpu" and max(queries, keys) <= SHORT
+    if training and is_short and not grouped and not mask.is_only_causal:
+        return ShortAttention.apply(q, k, v, allowed, scale)  # type: ignore[no-any-return, no-untyped-call]
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=allowed, is_causal=is_causal, scale=scale, enable_gqa=grouped
+    )
 
 
 def repeat_kv(x: Tensor, num_heads: int) -> Tensor:
@@ -78,10 +80,34 @@ def repeat_kv(x: Tensor, num_heads: int) -> Tensor:
     return x if x.shape[1] in (1, num_heads) else x.repeat_interleave(num_heads // x.shape[1], dim=1)
 
 
-def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Raise if K and V do not have one value for each key."""
-    if k.shape[-2] != v.shape[-2]:
-        raise UsageError(
-            f"K and V must have the same number of rows, one value for each key: "
-            f"K has shape {tuple(k.shape)}, V has shape {tuple(v.shape)}."
-        )
+class ShortAttention(torch.autograd.Function):
+    """Attention in plain matrix products that stores its weights for the backward pass.
+
+    torch's fused kernel computes the weights again in the backward pass, which pays off for long sequences only.
+    `allowed` is the dense mask; None allows all.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, scale: float) -> Tensor:
+        batch, heads, queries, _ = q.shape
+        q3, k3, v3 = (q * scale).flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)  # (B · H, T or S, Dh)
+        weights = torch.bmm(q3, k3.mT)  # (B · H, T, S)
+        if allowed is not None:
+            weights.view(batch, heads, *weights.shape[1:]).masked_fill_(~allowed, float("-inf"))
+        weights = weights.softmax(dim=-1)
+        if allowed is not None:  # a fully masked row is NaN after the softmax; make it zeros
+            weights.view(batch, heads, *weights.shape[1:]).masked_fill_(~allowed, 0.0)
+        ctx.save_for_backward(q3, k3, v3, weights)
+        ctx.scale, ctx.shape = scale, (batch, heads)
+        return torch.bmm(weights, v3).view(batch, heads, queries, -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        q3, k3, v3, weights = ctx.saved_tensors
+        g3 = gradient.flatten(0, 1)
+        grad_weights = torch.bmm(g3, v3.mT)
+        # Through the softmax: the gradient of a weight minus the mean gradient of its row.
+        grad_scores = (grad_weights - (grad_weights * weights).sum(dim=-1, keepdim=True)).mul_(weights)
+        gradients = torch.bmm(grad_scores, k3).mul_(ctx.scale), torch.bmm(grad_scores.mT, q3), torch.bmm(weights.mT, g3)
+        return *(x.view(*ctx.shape, *x.shape[1:]) for x in gradients), None, None

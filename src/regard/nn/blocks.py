@@ -1,7 +1,6 @@
-"""The block of every Transformer: attention and feed-forward, each with a residual path and a norm around it.
+"""The block of every Transformer: attention and feed-forward, each with a residual connection and a norm.
 
-One block serves encoders (self-attention), decoders of an encoder-decoder (self- and cross-attention) and
-decoder-only models (self-attention with a causal mask).
+Encoders and decoder-only models use self-attention; the decoder of an encoder-decoder also has cross-attention.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ class Residual(nn.Module):
 
     def __init__(self, norm: nn.Module, *, placement: str, dropout: float) -> None:
         super().__init__()
-        self.norm = norm
-        self.placement = placement
-        self.dropout = Dropout(dropout)
+        self.norm, self.placement, self.dropout = norm, placement, Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.placement == "pre":
@@ -56,14 +53,11 @@ class Block(nn.Module):
         cross_attention: MultiHeadAttention | None = None,
     ) -> None:
         super().__init__()
-        self.self_attention = self_attention
-        self.self_residual = make_residual()
+        self.self_attention, self.self_residual = self_attention, make_residual()
         self.cross_attention = cross_attention
         self.cross_residual = make_residual() if cross_attention is not None else None
-        self.feed_forward = feed_forward
-        self.feed_forward_residual = make_residual()
-        self.feed_forward_hook = HookPoint()
-        self.hook = HookPoint()
+        self.feed_forward, self.feed_forward_residual = feed_forward, make_residual()
+        self.feed_forward_hook, self.hook = HookPoint(), HookPoint()
 
     def forward(
         self,
@@ -79,10 +73,7 @@ class Block(nn.Module):
         self_cache = cache.self_attention if cache is not None else None
         x = self.self_residual(x, lambda h: self.self_attention(h, mask, cache=self_cache, padding=padding))
         if self.cross_attention is not None and self.cross_residual is not None:
-            attention, cross_cache = (
-                self.cross_attention,
-                cache.cross_attention if cache is not None else None,
-            )
+            attention, cross_cache = self.cross_attention, cache.cross_attention if cache is not None else None
             x = self.cross_residual(x, lambda h: attention(h, memory_mask, memory=memory, cache=cross_cache))
         x = self.feed_forward_residual(x, lambda h: self.feed_forward_hook(self.feed_forward(h)))
         out: Tensor = self.hook(x)

@@ -15,13 +15,8 @@ from regard.nn.init import Linear
 from regard.utils.errors import unknown
 
 
-def squared_relu(x: Tensor) -> Tensor:
-    """max(0, x)² (So et al. 2021)."""
-    return _SquaredReLU.apply(x)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _SquaredReLU(torch.autograd.Function):
-    """max(0, x)², which stores only max(0, x) for the gradient."""
+class SquaredReLU(torch.autograd.Function):
+    """max(0, x)² (So et al. 2021). Stores only max(0, x) for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -40,7 +35,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu-tanh": partial(F.gelu, approximate="tanh"),  # as GPT-2 computes it
     "silu": F.silu,
-    "relu2": squared_relu,
+    "relu2": SquaredReLU.apply,
     "swiglu": F.silu,  # applied to the gate, which multiplies the other half (Shazeer 2020)
 }
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,17 +30,16 @@ from regard.nn.scoring import Scorer
 from regard.utils.errors import UsageError, unknown
 
 Change = Callable[[Tensor], Tensor]
+Selection = int | slice | Sequence[int]
 
 
-class _Hook(Protocol):
-    """Receives the values that pass through the hook points of one model."""
+@dataclass(frozen=True, eq=False)
+class _Hook:
+    """An active block: the hook points of its model, those that it changes, and the trace that it fills."""
 
-    @property
-    def addresses(self) -> Mapping[nn.Module, str]: ...
-
-    def record(self, address: str, captured: CapturedQK) -> None: ...
-
-    def edit_at(self, address: str) -> Change | None: ...
+    addresses: Mapping[nn.Module, str]
+    changes: Mapping[nn.Module, Change] = field(default_factory=dict)
+    trace: Trace | None = None
 
 
 _active: ContextVar[tuple[_Hook, ...]] = ContextVar("regard_hooks", default=())
@@ -54,10 +52,8 @@ class HookPoint(nn.Module):
         if torch.compiler.is_compiling():
             return x
         for hook in _active.get():
-            address = hook.addresses.get(self)
-            change = hook.edit_at(address) if address is not None else None
-            if change is not None:
-                x = change(x)
+            if self in hook.changes:
+                x = hook.changes[self](x)
         return x
 
 
@@ -69,14 +65,13 @@ class AttentionHook(nn.Module):
             return None
         weights = None
         for hook in _active.get():
-            address = hook.addresses.get(self)
-            if address is None:
+            if self not in hook.addresses:
                 continue
-            captured = CapturedQK(address, scorer, q, k, mask)
-            hook.record(address, captured)
-            change = hook.edit_at(address)
-            if change is not None:
-                weights = change(captured.weights() if weights is None else weights)
+            captured = CapturedQK(hook.addresses[self], scorer, q, k, mask)
+            if hook.trace is not None:
+                hook.trace.record(captured)
+            if self in hook.changes:
+                weights = hook.changes[self](captured.weights() if weights is None else weights)
         return weights
 
 
@@ -91,11 +86,7 @@ class CapturedQK:
     mask: AttentionMask
 
     def weights(
-        self,
-        *,
-        batch: int | slice = slice(None),
-        heads: int | Sequence[int] | None = None,
-        rows: int | slice | Sequence[int] | None = None,
+        self, *, batch: Selection = slice(None), heads: Selection | None = None, rows: Selection | None = None
     ) -> Tensor:
         """The weights of these rows and heads, before dropout: (B, H, T, S). No others are computed."""
         texts, num_heads, num_rows = self.q.shape[:3]
@@ -115,14 +106,14 @@ class CapturedQK:
         return attention_weights(q[:, :, queries], k, AttentionMask(allowed=allowed), scorer=self.scorer)
 
 
-def _indices(selection: int | slice | Sequence[int], count: int) -> Tensor:
-    """The selected ones of `count` indices, as non-negative numbers; -1 is the last."""
+def _indices(selection: Selection, count: int) -> Tensor:
+    """The selected indices from 0 to `count` - 1; negative ones count from the end."""
     indices = torch.arange(count)
     if isinstance(selection, slice):
         return indices[selection]
     chosen = [selection] if isinstance(selection, int) else list(selection)
     if any(not -count <= index < count for index in chosen):
-        raise UsageError(f"index out of range: {chosen}. There are {count}, numbered from 0.")
+        raise UsageError(f"index out of range: {chosen}. Use 0 to {count - 1}.", value=selection, allowed=range(count))
     return indices[chosen]
 
 
@@ -130,18 +121,14 @@ def _indices(selection: int | slice | Sequence[int], count: int) -> Tensor:
 class Trace:
     """The record of `capture`: queries and keys by address, with the tokens of both axes."""
 
-    addresses: Mapping[nn.Module, str]
     tokens: Mapping[str, Sequence[Sequence[str]]]  # stream ("encoder", "decoder") → a row of tokens for each text
     keep_graph: bool = False
     captured: dict[str, CapturedQK] = field(default_factory=dict)
 
-    def record(self, address: str, captured: CapturedQK) -> None:
+    def record(self, captured: CapturedQK) -> None:
         if not self.keep_graph:
             captured = dataclasses.replace(captured, q=captured.q.detach(), k=captured.k.detach())
-        self.captured[address] = captured
-
-    def edit_at(self, address: str) -> Change | None:
-        return None
+        self.captured[captured.address] = captured
 
     def __repr__(self) -> str:
         shapes = (f"{a} {tuple(c.q.shape[:3])}×{c.k.shape[2]}" for a, c in self.captured.items())
@@ -154,19 +141,16 @@ class Trace:
         return self.captured[address]
 
     def weights(
-        self, address: str, *, batch: int = 0, heads: int | Sequence[int] | None = None, rows: object = None
+        self, address: str, *, batch: int = 0, heads: Selection | None = None, rows: Selection | None = None
     ) -> Tensor:
         """The weights of one text at one address: (H, T, S)."""
-        return self[address].weights(batch=batch, heads=heads, rows=rows)[0]  # type: ignore[arg-type]
+        return self[address].weights(batch=batch, heads=heads, rows=rows)[0]
 
     def labels(self, address: str, batch: int = 0) -> tuple[list[str], list[str]]:
         """The tokens of the queries and the tokens of the keys."""
         captured = self[address]
         queries, keys = streams(address)
-        return (
-            self._tokens(queries, batch, captured.q.shape[2]),
-            self._tokens(keys, batch, captured.k.shape[2]),
-        )
+        return self._tokens(queries, batch, captured.q.shape[2]), self._tokens(keys, batch, captured.k.shape[2])
 
     def attentions(self, kind: str) -> tuple[Tensor, ...]:
         """All weights of `encoder.self`, `decoder.self` or `decoder.cross`: per layer (B, H, T, S).
@@ -190,21 +174,9 @@ class Trace:
         if rows is None:
             return [str(i) for i in range(count)]
         if not -len(rows) <= batch < len(rows):
-            raise UsageError(f"there are tokens of {len(rows)} texts in the {stream}, so there is no text {batch}.")
+            message = f"there is no text {batch}: the {stream} has the tokens of {len(rows)} texts."
+            raise UsageError(message, argument="batch", value=batch, allowed=range(len(rows)))
         return list(rows[batch])[:count]
-
-
-@dataclass(frozen=True)
-class _Edit:
-    addresses: Mapping[nn.Module, str]
-    address: str
-    change: Change
-
-    def record(self, address: str, captured: CapturedQK) -> None:
-        pass
-
-    def edit_at(self, address: str) -> Change | None:
-        return self.change if address == self.address else None
 
 
 @contextlib.contextmanager
@@ -212,8 +184,8 @@ def capture(
     model: nn.Module, *, tokens: Mapping[str, Sequence[Sequence[str]]] | None = None, grad: bool = False
 ) -> Iterator[Trace]:
     """Record every attention of `model` inside the block. A second forward pass replaces the first."""
-    trace = Trace(addresses_of(model), tokens or {}, keep_graph=grad)
-    with _activated(trace):
+    trace = Trace(tokens or {}, keep_graph=grad)
+    with _activated(_Hook(addresses_of(model), trace=trace)):
         yield trace
 
 
@@ -229,25 +201,9 @@ def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
     addresses = addresses_of(model)
     if address not in addresses.values():
         raise unknown("address", address, addresses.values())
-    with _activated(_Edit(addresses, address, change)):
+    changes = {point: change for point, name in addresses.items() if name == address}
+    with _activated(_Hook(addresses, changes)):
         yield
-
-
-@dataclass(frozen=True)
-class _Observe:
-    addresses: Mapping[nn.Module, str]
-    wanted: frozenset[str]
-    seen: dict[str, Tensor] = field(default_factory=dict)
-
-    def record(self, address: str, captured: CapturedQK) -> None:
-        pass
-
-    def edit_at(self, address: str) -> Change | None:
-        return partial(self._store, address) if address in self.wanted else None
-
-    def _store(self, address: str, value: Tensor) -> Tensor:
-        self.seen[address] = value.detach()
-        return value
 
 
 @contextlib.contextmanager
@@ -258,13 +214,19 @@ def observe(model: nn.Module, *wanted: str) -> Iterator[dict[str, Tensor]]:
     `capture` for them.
     """
     addresses = addresses_of(model)
-    known = [address for hook, address in addresses.items() if isinstance(hook, HookPoint)]
+    points: dict[nn.Module, str] = {p: address for p, address in addresses.items() if isinstance(p, HookPoint)}
     for address in wanted:
-        if address not in known:
-            raise unknown("address", address, known)
-    observer = _Observe(addresses, frozenset(wanted))
-    with _activated(observer):
-        yield observer.seen
+        if address not in points.values():
+            raise unknown("address", address, points.values())
+    seen: dict[str, Tensor] = {}
+
+    def store(address: str, value: Tensor) -> Tensor:
+        seen[address] = value.detach()
+        return value
+
+    changes = {point: partial(store, address) for point, address in points.items() if address in wanted}
+    with _activated(_Hook(addresses, changes)):
+        yield seen
 
 
 @contextlib.contextmanager

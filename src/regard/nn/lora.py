@@ -12,13 +12,9 @@ model. `merge` replaces W₀ by W₀ + α/r · BA and returns to a plain model, 
 
 A matrix that joins several projections, such as qkv_proj, gets one adapter: the projections share A, and each has its
 own rows of B.
-
-This module does not depend on a model: it adapts the linear layers of any model, chosen by their parent module.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -57,16 +53,14 @@ class LoRALinear(Linear):
 
 def add_adapters(model: nn.Module, config: LoRAConfig, *, seed: int) -> None:
     """Add adapters to a model and freeze everything else. The same seed gives the same adapters."""
-    chosen = [(parent, name, layer) for parent, name, layer in _linears(model) if _is_chosen(parent, config)]
+    adapts_all = config.lora_targets == "all"
+    chosen = [linear for linear in _linears(model) if adapts_all or isinstance(linear[0], MultiHeadAttention)]
     if any(isinstance(layer, LoRALinear) for _, _, layer in chosen):
-        raise UsageError("this model has adapters already. Merge them before you add new ones.")
+        raise UsageError("this model has adapters already. Merge them before you add new ones.", argument="model")
     narrowest = min((min(layer.weight.shape) for _, _, layer in chosen), default=0)
     if config.lora_rank > narrowest:
-        raise UsageError(
-            f"lora_rank must be at most {narrowest}, the size of the smallest matrix, not {config.lora_rank}.",
-            argument="lora_rank",
-            value=config.lora_rank,
-        )
+        message = f"lora_rank must be at most {narrowest}, the size of the smallest matrix, not {config.lora_rank}."
+        raise UsageError(message, argument="lora_rank", value=config.lora_rank)
     model.requires_grad_(False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -82,18 +76,13 @@ def adapter_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def merge(model: nn.Module) -> None:
     """Merge every adapter into its layer. All parameters become trainable again."""
-    for parent, name, layer in list(_linears(model)):
+    for parent, name, layer in _linears(model):
         if isinstance(layer, LoRALinear):
             setattr(parent, name, layer.merged())
     model.requires_grad_(True)
 
 
-def _linears(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
-    for parent in model.modules():
-        for name, layer in parent.named_children():
-            if isinstance(layer, nn.Linear):
-                yield parent, name, layer
-
-
-def _is_chosen(parent: nn.Module, config: LoRAConfig) -> bool:
-    return config.lora_targets == "all" or isinstance(parent, MultiHeadAttention)
+def _linears(model: nn.Module) -> list[tuple[nn.Module, str, nn.Linear]]:
+    """Every linear layer of a model, with its parent module and its name there."""
+    children = [(parent, name, layer) for parent in model.modules() for name, layer in parent.named_children()]
+    return [(parent, name, layer) for parent, name, layer in children if isinstance(layer, nn.Linear)]

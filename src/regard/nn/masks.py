@@ -1,14 +1,13 @@
 """Attention masks. `True` means *may attend*, as in torch's `scaled_dot_product_attention`.
 
-An `AttentionMask` is a small value: causal, lengths, window or a dense array, combined with `&`. It is turned into
-a dense tensor late, so that `attention` can use the kernel's own causal path. This is the only module that builds
-masks.
+An `AttentionMask` is a small value: causal, lengths, window or a dense array, combined with `&`. It becomes a dense
+tensor late, so that `attention` can use the kernel's own causal path. This is the only module that builds masks.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ class AttentionMask:
     """Which keys each query may attend to. The empty `AttentionMask()` allows all of them.
 
     Queries are the *last* positions of the keys where `is_causal` or `window` is set: with T queries and S keys,
-    query t stands at key position S - T + t, as in a decoder with a cache.
+    query t has key position S - T + t, as in a decoder with a cache.
     """
 
     is_causal: bool = False  # a query sees its own position and earlier ones
@@ -54,43 +53,37 @@ class AttentionMask:
 
     def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> AttentionMask:
         """The same mask as a dense tensor, computed once for all layers. A causal or empty mask stays as it is."""
-        if self.is_unmasked or self.is_only_causal:
+        if self._is_unlimited:
             return self
         return AttentionMask(allowed=self.dense(queries, keys, device))
 
     def dense(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
         """The mask as booleans, broadcastable to (B, H, T, S)."""
         allowed = torch.ones(1, 1, 1, keys, dtype=torch.bool, device=device)
-        if self.is_causal or self.window is not None:
-            key = torch.arange(keys, device=device)
-            query = torch.arange(keys - queries, keys, device=device)[:, None]
-            if self.is_causal:
-                allowed = allowed & (key <= query)
-            if self.window is not None:
-                allowed = allowed & ((key - query).abs() < self.window)
+        key = torch.arange(keys, device=device)
+        query = torch.arange(keys - queries, keys, device=device)[:, None]
+        if self.is_causal:
+            allowed = allowed & (key <= query)
+        if self.window is not None:
+            allowed = allowed & ((key - query).abs() < self.window)
         if self.lengths is not None:
-            allowed = allowed & (torch.arange(keys, device=device) < self.lengths[:, None, None, None].to(device))
+            allowed = allowed & (key < self.lengths[:, None, None, None].to(device))
         if self.starts is not None:
-            allowed = allowed & (torch.arange(keys, device=device) >= self.starts[:, None, None, None].to(device))
-        if self.allowed is not None:
-            allowed = allowed & self.allowed.to(device)
-        return allowed
+            allowed = allowed & (key >= self.starts[:, None, None, None].to(device))
+        return allowed if self.allowed is None else allowed & self.allowed.to(device)
 
     def select(self, rows: Tensor) -> AttentionMask:
         """The same mask for these rows of the batch, in this order."""
-        return AttentionMask(
-            is_causal=self.is_causal,
-            lengths=self.lengths if self.lengths is None or len(self.lengths) == 1 else self.lengths[rows],
-            starts=self.starts if self.starts is None or len(self.starts) == 1 else self.starts[rows],
-            window=self.window,
-            allowed=self.allowed if self.allowed is None or self.allowed.shape[0] == 1 else self.allowed[rows],
+        lengths, starts, allowed = (
+            x if x is None or len(x) == 1 else x[rows] for x in (self.lengths, self.starts, self.allowed)
         )
+        return replace(self, lengths=lengths, starts=starts, allowed=allowed)
 
     def select_heads(self, heads: Tensor) -> AttentionMask:
         """The same mask for these heads; only an explicit mask differs between heads."""
         if self.allowed is None or self.allowed.shape[1] == 1:
             return self
-        return dataclasses.replace(self, allowed=self.allowed[:, heads])
+        return replace(self, allowed=self.allowed[:, heads])
 
 
 def no_mask() -> AttentionMask:
@@ -105,40 +98,53 @@ def causal() -> AttentionMask:
 
 def lengths(real: Tensor) -> AttentionMask:
     """Row b of the batch has `real[b]` real keys; the rest is padding."""
-    if real.dim() != 1:
-        raise UsageError(f"lengths must be one number per row, shape (B,), but has shape {tuple(real.shape)}.")
-    return AttentionMask(lengths=real)
+    return AttentionMask(lengths=_one_per_row("lengths", real))
 
 
 def starts(first: Tensor) -> AttentionMask:
     """Row b of the batch has its first real key at `first[b]`; earlier keys are padding."""
-    if first.dim() != 1:
-        raise UsageError(f"starts must be one number per row, shape (B,), but has shape {tuple(first.shape)}.")
-    return AttentionMask(starts=first)
+    return AttentionMask(starts=_one_per_row("starts", first))
 
 
 def window(size: int) -> AttentionMask:
     """A query attends to keys fewer than `size` positions away, on both sides unless combined with `causal()`."""
     if size < 1:
-        raise UsageError(f"a window must span at least 1 position, not {size}.")
+        raise UsageError(f"a window must span at least 1 position, not {size}.", argument="size", value=size)
     return AttentionMask(window=size)
 
 
 def dense(allowed: Tensor) -> AttentionMask:
     """An explicit mask, `True` = may attend, broadcastable to (B, H, T, S)."""
     if allowed.dtype != torch.bool:
-        raise UsageError(f"a mask must be boolean with True = may attend, not {allowed.dtype}.")
+        message = f"a mask must be boolean with True = may attend, not {allowed.dtype}."
+        raise UsageError(message, argument="allowed", value=allowed.dtype)
     return AttentionMask(allowed=allowed.reshape((1,) * (4 - allowed.dim()) + allowed.shape))
 
 
 def padding(attention_mask: Tensor) -> AttentionMask:
     """The mask for a Hugging Face `attention_mask`: (B, S), 1 or True for a token, 0 or False for padding."""
     if attention_mask.dim() != 2:
-        raise UsageError(f"attention_mask must have shape (B, S), not {tuple(attention_mask.shape)}.")
+        shape = tuple(attention_mask.shape)
+        raise UsageError(f"attention_mask must have shape (B, S), not {shape}.", argument="attention_mask", value=shape)
     return AttentionMask(allowed=attention_mask.bool()[:, None, None, :])
 
 
-def _combine(a: Tensor | None, b: Tensor | None, combine: object) -> Tensor | None:
+def pad(rows: Sequence[Sequence[int]], pad_id: int, *, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """Rows of ids → (rows, longest), padded at the end, and the length of each row."""
+    row_lengths = [len(row) for row in rows]
+    longest = max(row_lengths)
+    ids = torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], device=device)
+    return ids, torch.tensor(row_lengths, device=device)
+
+
+def _one_per_row(name: str, numbers: Tensor) -> Tensor:
+    if numbers.dim() != 1:
+        shape = tuple(numbers.shape)
+        raise UsageError(f"{name} must have one number per row, shape (B,), not {shape}.", argument=name, value=shape)
+    return numbers
+
+
+def _combine(a: Tensor | None, b: Tensor | None, both: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
     if a is None or b is None:
         return b if a is None else a
-    return combine(a, b)  # type: ignore[operator, no-any-return]
+    return both(a, b)

@@ -5,7 +5,7 @@
 | query, key and value parts of qkv_proj (self) or q_proj and kv_proj (cross) | W^Q, W^K, W^V | (D, H · Dh) |
 | out_proj | W^O | (H · Dh, D) |
 
-Reading or changing its weights goes through `hooks`.
+`hooks` reads and changes the attention weights.
 """
 
 from __future__ import annotations
@@ -51,13 +51,10 @@ class MultiHeadAttention(nn.Module):
         self.dropout_scale = 1.0  # factor on the dropout of weights, set by `set_dropout_scale`
         self.num_kv_heads = num_kv_heads or num_heads
         if self.num_heads % self.num_kv_heads:
-            raise UsageError(
-                f"num_heads {num_heads} must be a multiple of num_kv_heads {num_kv_heads}.",
-                argument="num_kv_heads",
-                value=num_kv_heads,
-            )
+            message = f"num_heads {num_heads} must be a multiple of num_kv_heads {num_kv_heads}."
+            raise UsageError(message, argument="num_kv_heads", value=num_kv_heads)
         self.scorer: Scorer = scorer or ScaledDotProduct()
-        self.rotary = rotary
+        self.rotary, self.cross = rotary, cross
         q_dim, kv_dim = num_heads * head_dim, self.num_kv_heads * head_dim
         # One matrix product for what shares its input: q, k and v of self-attention, k and v of cross-attention.
         if cross:
@@ -65,15 +62,11 @@ class MultiHeadAttention(nn.Module):
             self.kv_proj = Linear(d_model, 2 * kv_dim, bias=bias)
         else:
             self.qkv_proj = Linear(d_model, q_dim + 2 * kv_dim, bias=bias)
-        self.cross = cross
         self.norm = RMSNorm(head_dim, elementwise_affine=False, eps=eps) if qk_norm else None
         self.qk_scale = nn.Parameter(torch.ones(2, head_dim)) if qk_norm and qk_scale else None  # of queries, of keys
         self.out_proj = Linear(q_dim, d_model, bias=bias)
-        self.input_hook = HookPoint()
-        self.memory_hook = HookPoint() if cross else None
-        self.values_hook = HookPoint()
-        self.attention_hook = AttentionHook()
-        self.heads_hook = HookPoint()
+        self.input_hook, self.memory_hook = HookPoint(), HookPoint() if cross else None
+        self.values_hook, self.attention_hook, self.heads_hook = HookPoint(), AttentionHook(), HookPoint()
 
     def forward(
         self,
@@ -106,27 +99,22 @@ class MultiHeadAttention(nn.Module):
         return out
 
     def _self(self, x: Tensor, cache: KVCache | None, padding: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        batch, tokens, _ = x.shape
-        joint = self.qkv_proj(x).view(batch, tokens, -1, self.head_dim).transpose(1, 2)  # (B, H + 2 · Hkv, T, Dh)
-        q_and_k, v = joint.split([self.num_heads + self.num_kv_heads, self.num_kv_heads], dim=1)
+        joint = self._split(self.qkv_proj(x))  # (B, H + 2 · Hkv, T, Dh)
+        q_and_k, v = joint.tensor_split([self.num_heads + self.num_kv_heads], dim=1)
         q_and_k = self._normalize(q_and_k, (self.num_heads, self.num_kv_heads))
         if self.rotary is not None:
             q_and_k = self.rotary(q_and_k, cache.length if cache is not None else 0, padding)
-        q, k = q_and_k.split([self.num_heads, self.num_kv_heads], dim=1)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        return q, k, v
+        q, k = q_and_k.tensor_split([self.num_heads], dim=1)
+        return q, *(cache.append(k, v) if cache is not None else (k, v))
 
     def _cross(self, x: Tensor, memory: Tensor | None, cache: KVCache | None) -> tuple[Tensor, Tensor, Tensor]:
-        q = self._split(self.q_proj(x))
+        q = self._normalize(self._split(self.q_proj(x)), (self.num_heads, 0))
         if cache is not None and cache.length:
-            return self._normalize(q, (self.num_heads, 0)), *cache.read()
+            return q, *cache.read()
         if memory is None:
-            raise UsageError("cross-attention needs a memory, or a cache that holds one.")
+            raise UsageError("cross-attention needs a memory, or a cache that holds one.", argument="memory")
         k, v = self.read_memory(memory)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        return self._normalize(q, (self.num_heads, 0)), k, v
+        return q, *(cache.append(k, v) if cache is not None else (k, v))
 
     def read_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of cross-attention, (B, H, S, Dh) each."""

@@ -21,25 +21,21 @@ from regard.nn.types import Layout, PositionKind
 from regard.utils.errors import UsageError, unknown
 
 LAYOUTS, POSITION_KINDS = get_args(Layout), get_args(PositionKind)
+Scaling = Mapping[str, float]  # the arguments of `scale_frequencies`
 
 
 def sinusoids(
-    length: int,
-    dim: int,
-    *,
-    layout: str = "interleaved",
-    theta: float = 10_000.0,
-    scaling: Mapping[str, float] | None = None,
+    length: int, dim: int, *, layout: str = "interleaved", theta: float = 10_000.0, scaling: Scaling | None = None
 ) -> Tensor:
     """PE(pos, 2i) = sin(pos / theta^(2i/D)), PE(pos, 2i+1) = cos(the same): (length, D).
 
-    `interleaved` is the paper's order, sine and cosine side by side. `halves` puts all sines first, as Marian
-    does. `scaling` are the arguments of `scale_frequencies`.
+    `interleaved` is the paper's order, sine and cosine side by side. `halves` puts all sines first, as Marian does.
     """
     if layout not in LAYOUTS:
         raise unknown("layout of sinusoids", layout, LAYOUTS)
     if dim % 2:
-        raise UsageError(f"sinusoidal positions need an even number of dimensions, not {dim}.")
+        message = f"sinusoidal positions need an even number of dimensions, not {dim}."
+        raise UsageError(message, argument="dim", value=dim)
     # In float64, so that the last digits do not depend on the platform.
     pair = torch.arange(0, dim, 2, dtype=torch.float64)
     frequencies = theta ** (-pair / dim)
@@ -80,8 +76,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(length, dim, layout=layout), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        end = start + x.shape[1]
-        return x + self.first(end)[start:].to(x.dtype)
+        return x + self.first(start + x.shape[1])[start:].to(x.dtype)
 
     def first(self, length: int) -> Tensor:
         """The vectors of the first positions: (length, D)."""
@@ -104,13 +99,9 @@ class LearnedPositions(nn.Module):
         """x (B, T, D), the first token at position `start`; the first `padding[b]` positions of row b are padding."""
         end = start + x.shape[1]
         if end > len(self.weight):
-            raise UsageError(
-                f"a text of {end} tokens is longer than the {len(self.weight)} positions of this model. "
-                f"Shorten it, or train a model with more positions."
-            )
-        if padding is None:
-            return x + self.weight[start:end]
-        return x + self.weight[_places(start, end, padding)]
+            message = f"the text has {end} tokens, but the model has {len(self.weight)} positions. Shorten the text."
+            raise UsageError(message, value=end)
+        return x + self.weight[slice(start, end) if padding is None else _places(start, end, padding)]
 
 
 class NoPositions(nn.Module):
@@ -130,16 +121,12 @@ class RotaryPositions(nn.Module):
     sine: Tensor
 
     def __init__(
-        self,
-        head_dim: int,
-        *,
-        theta: float = 10_000.0,
-        scaling: Mapping[str, float] | None = None,
-        length: int = 256,
+        self, head_dim: int, *, theta: float = 10_000.0, scaling: Scaling | None = None, length: int = 256
     ) -> None:
         super().__init__()
         if head_dim % 2:
-            raise UsageError(f"rotary positions need an even head_dim, not {head_dim}.")
+            message = f"rotary positions need an even head_dim, not {head_dim}."
+            raise UsageError(message, argument="head_dim", value=head_dim)
         self.theta, self.scaling = theta, scaling
         for name, table in self._tables(length, head_dim).items():
             self.register_buffer(name, table, persistent=False)
@@ -152,13 +139,8 @@ class RotaryPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
         """x (B, H, T, Dh), first token at position `start`; the first `padding[b]` positions of row b are padding."""
         end = start + x.shape[2]
-        cosine, sine = self.first(end)
-        if padding is None:
-            cosine, sine = cosine[start:], sine[start:]
-        else:
-            places = _places(start, end, padding)[:, None]
-            cosine, sine = cosine[places], sine[places]  # (B, 1, T, …)
-        cosine, sine = cosine.to(x.dtype), sine.to(x.dtype)
+        places = slice(start, end) if padding is None else _places(start, end, padding)[:, None]  # (B, 1, T)
+        cosine, sine = (table[places].to(x.dtype) for table in self.first(end))
         return _Rotate.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
 
     def first(self, length: int) -> tuple[Tensor, Tensor]:
@@ -174,9 +156,9 @@ def _places(start: int, end: int, padding: Tensor) -> Tensor:
     return (torch.arange(start, end, device=padding.device) - padding[:, None]).clamp(min=0)
 
 
-def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, *, forwards: bool) -> Tensor:
-    """(a, b) → (a cos - b sin, b cos + a sin) for the halves a and b of the last axis, or the inverse."""
-    half, sign = x.shape[-1] // 2, 1 if forwards else -1
+def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, *, sign: int = 1) -> Tensor:
+    """(a, b) → (a cos - b sin, b cos + a sin) for the halves a and b of the last axis; `sign` -1 is the inverse."""
+    half = x.shape[-1] // 2
     out = x * cosine
     out[..., :half].addcmul_(x[..., half:], sine, value=-sign)
     out[..., half:].addcmul_(x[..., :half], sine, value=sign)
@@ -189,12 +171,11 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         ctx.save_for_backward(cosine, sine)
-        return _rotated(x, cosine, sine, forwards=True)
+        return _rotated(x, cosine, sine)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        cosine, sine = ctx.saved_tensors
-        return _rotated(grad, cosine, sine, forwards=False), None, None
+        return _rotated(grad, *ctx.saved_tensors, sign=-1), None, None
 
 
 def make_positions(kind: str, dim: int, *, layout: str, max_positions: int) -> nn.Module:

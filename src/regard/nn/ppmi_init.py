@@ -1,8 +1,7 @@
 """Initial token embeddings from co-occurrence counts: tokens with similar neighbors get similar vectors.
 
 The matrix of positive pointwise mutual information between tokens and their neighbors (PPMI, Bullinaria and Levy 2007)
-is reduced to its largest singular vectors. This takes seconds; gradient descent needs many minutes to learn the same
-(Levy and Goldberg 2014 show that word2vec factorizes such a matrix).
+is reduced to its largest singular vectors. This takes seconds; gradient descent needs many minutes to learn the same.
 """
 
 from __future__ import annotations
@@ -47,9 +46,8 @@ def _counts(ids: npt.NDArray[np.integer], vocab_size: int) -> npt.NDArray[np.flo
             for token, beside in ((first, second), (second, first)):
                 rows, places = here[token], columns[beside]
                 counted = places >= 0
-                counts += np.bincount(rows[counted] * size + places[counted], minlength=len(counts)) / np.float32(
-                    distance
-                )
+                pairs = np.bincount(rows[counted] * size + places[counted], minlength=len(counts))
+                counts += pairs / np.float32(distance)
     return counts.reshape(vocab_size, size)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -62,13 +62,7 @@ class QuantizedWeight:
         return weights.sub_(8).flatten(-3, -2).mul_(scales[..., None].float()).flatten(-2)[..., : self.shape[1]]
 
     @classmethod
-    def __torch_function__(
-        cls,
-        function: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(cls, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if function is F.linear:
             x, weight, *bias = args
             return F.linear(x, weight.dequantize(out=weight._buffer()), *bias, **(kwargs or {}))
@@ -100,7 +94,8 @@ def quantize(weight: Tensor, precision: Precision) -> QuantizedWeight:
     rows, columns = weight.shape
     quantize_rows = _QUANTIZERS.get(precision)
     if quantize_rows is None:
-        raise UsageError(f"precision must be int8 or int4 to quantize, not {precision!r}.")
+        message = f"precision must be int8 or int4 to quantize, not {precision!r}."
+        raise UsageError(message, argument="precision", value=precision, allowed=_QUANTIZERS)
     chunks = [quantize_rows(chunk) for chunk in torch.split(weight, max(1, AT_ONCE // columns))]
     codes, scales = (torch.cat(parts) for parts in zip(*chunks, strict=True))
     return QuantizedWeight(codes, scales, (rows, columns), precision)
@@ -135,7 +130,12 @@ def quantize_weights(model: nn.Module, precision: Precision) -> None:
     huge pages, which reduces TLB misses. "fp32" only moves the matrices into such a block.
     """
     if precision == "fp32":
-        _make_contiguous(model)
+        matrices = [param for param in model.parameters() if param.dim() == 2 and param.device.type == "cpu"]
+        block = _allocate(sum(-(-param.nbytes // ALIGNED) * ALIGNED for param in matrices))
+        for param in matrices:
+            here, block = block[: param.nbytes], block[-(-param.nbytes // ALIGNED) * ALIGNED :]
+            param.data = here.view(param.dtype).view(param.shape).copy_(param.data)
+        _trim_memory()
         return
     owners: dict[nn.Parameter, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
@@ -143,7 +143,7 @@ def quantize_weights(model: nn.Module, precision: Precision) -> None:
             for name, param in module.named_parameters(recurse=False):
                 if param.dim() == 2:
                     owners.setdefault(param, []).append((module, name))
-    block = _allocate(sum(_code_bytes(param, precision) for param in owners))
+    block = _allocate(sum(_code_bytes(param.shape, precision) for param in owners))
     while owners:
         param, places = next(iter(owners.items()))
         del owners[param]
@@ -155,16 +155,6 @@ def quantize_weights(model: nn.Module, precision: Precision) -> None:
             setattr(module, name, quantized)
     for param in model.parameters():
         param.requires_grad_(False)
-    _trim_memory()
-
-
-def _make_contiguous(model: nn.Module) -> None:
-    """Move the matrices of a model into one block of memory."""
-    matrices = [param for param in model.parameters() if param.dim() == 2 and param.device.type == "cpu"]
-    block = _allocate(sum(-(-param.nbytes // ALIGNED) * ALIGNED for param in matrices))
-    for param in matrices:
-        here, block = block[: param.nbytes], block[-(-param.nbytes // ALIGNED) * ALIGNED :]
-        param.data = here.view(param.dtype).view(param.shape).copy_(param.data)
     _trim_memory()
 
 
@@ -180,8 +170,8 @@ def _trim_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _code_bytes(weight: Tensor, precision: Precision) -> int:
-    rows, columns = weight.shape
+def _code_bytes(shape: torch.Size, precision: Precision) -> int:
+    rows, columns = shape
     return rows * columns if precision == "int8" else rows * -(-columns // (2 * GROUP)) * GROUP
 
 

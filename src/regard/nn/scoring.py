@@ -8,8 +8,8 @@ them as `scorer`; all heads share its weights. Only `ScaledDotProduct` has a fus
 | ScaledDotProduct() | Vaswani et al. 2017 | q · k / √Dh |
 | ScaledDotProduct(scale=1.0) | Luong et al. 2015, *dot* | q · k |
 | General | Luong et al. 2015, *general* | qᵀ W k |
-| Concat | Luong et al. 2015, *concat* | v · tanh(W [q; k]) |
 | Additive | Bahdanau et al. 2014 | v · tanh(W_q q + W_k k) |
+| Additive | Luong et al. 2015, *concat* | v · tanh(W [q; k]), the same with W = [W_q W_k] |
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.init import Linear
@@ -69,22 +68,3 @@ class General(nn.Module):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         keys: Tensor = self.k_proj(k)
         return q @ keys.transpose(-2, -1)
-
-
-class Concat(nn.Module):
-    """v · tanh(W [q; k]): one matrix for the query above the key."""
-
-    def __init__(self, query_dim: int, key_dim: int, *, hidden_dim: int) -> None:
-        super().__init__()
-        self.query_dim = query_dim
-        self.proj = Linear(query_dim + key_dim, hidden_dim, bias=False)
-        self.v = Linear(hidden_dim, 1, bias=False)
-
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        # W [q; k] = W_q q + W_k k: the pairs need not be concatenated.
-        q_weight, k_weight = self.proj.weight.tensor_split([self.query_dim], dim=1)
-        joined = (
-            F.linear(q, q_weight)[..., :, None, :] + F.linear(k, k_weight)[..., None, :, :]
-        )  # (B, H, T, S, hidden_dim)
-        scores: Tensor = self.v(torch.tanh(joined)).squeeze(-1)  # (B, H, T, S)
-        return scores

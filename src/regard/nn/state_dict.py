@@ -50,27 +50,22 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
 
 def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], class_name: str) -> None:
     """Raise if names, shapes or dtypes differ from those that `class_name` expects."""
-    wrong = []
-    if missing := [name for name in expected if name not in tensors]:
-        wrong.append(f"missing: {shorten_list(missing)}")
-    if surplus := [name for name in tensors if name not in expected]:
-        wrong.append(f"surplus: {shorten_list(surplus)}")
-    both = [name for name in expected if name in tensors]
-    if misshapen := [
-        f"{name} is {_shape(tensors[name])} instead of {_shape(expected[name])}"
-        for name in both
-        if tensors[name].shape != expected[name].shape
-    ]:
-        wrong.append(f"of another shape: {shorten_list(misshapen)}")
-    if mistyped := [
-        f"{name} is {tensors[name].dtype} instead of {expected[name].dtype}"
-        for name in both
-        if tensors[name].is_floating_point() != expected[name].is_floating_point()
-    ]:
-        wrong.append(f"of another type: {shorten_list(mistyped)}")
-    if wrong:
+    wrong: dict[str, list[str]] = {
+        "missing": [name for name in expected if name not in tensors],
+        "surplus": [name for name in tensors if name not in expected],
+        "of another shape": [],
+        "of another type": [],
+    }
+    for name in (name for name in expected if name in tensors):
+        given, wanted = tensors[name], expected[name]
+        if given.shape != wanted.shape:
+            wrong["of another shape"].append(f"{name} is {_shape(given)} instead of {_shape(wanted)}")
+        if given.is_floating_point() != wanted.is_floating_point():
+            wrong["of another type"].append(f"{name} is {given.dtype} instead of {wanted.dtype}")
+    if any(wrong.values()):
+        details = "; ".join(f"{reason}: {shorten_list(names)}" for reason, names in wrong.items() if names)
         raise FolderError(
-            f"these weights do not fit a {class_name} with this config; {'; '.join(wrong)}. "
+            f"these weights do not fit a {class_name} with this config; {details}. "
             "Config and weights belong to different models."
         )
 

@@ -1,4 +1,4 @@
-"""Temporarily limit torch to one thread."""
+"""Limit torch to one thread inside a block."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ def one_thread() -> Iterator[None]:
     Short operations do not gain from more threads, and torch's threads spin for a while after each operation, which
     takes cores from the next computation.
 
-    torch stores the number of threads twice: for each Python thread, and for the process. A Python thread copies the
-    number of the process at its first torch operation. `torch.set_num_threads` sets the numbers of the calling thread
-    and of the process; no call sets only that of the thread. So a block does not affect threads that have used torch
-    before, but a thread whose first operation runs during another thread's block stays at one thread. Code that starts
-    Python threads should therefore set the number at the start of each thread, or use this block in each of them, as
-    `training/data_parallel.py` does. The threads of `generation/compiled/thread_pool.py` do not use torch.
+    `torch.set_num_threads` sets the number of the calling Python thread and the default of the process, which a new
+    Python thread copies at its first torch operation. So a thread whose first operation runs during another thread's
+    block stays at one thread: code that starts threads must set the number in each of them, or use this block there.
     """
     before = torch.get_num_threads()
     if before == 1:

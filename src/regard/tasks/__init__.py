@@ -1,6 +1,5 @@
-"""One folder for each task. `regard.tasks()` is the registry: every task by name, also those of other packages."""
+"""One folder per task. `regard.tasks()` returns all tasks by name, including tasks from other packages."""
 
-from regard.registry import tasks
-from regard.utils.callable_module import make_callable
+from regard.registry import make_callable, tasks
 
-make_callable(__name__, lambda: tasks)
+make_callable(__name__, tasks)

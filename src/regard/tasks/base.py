@@ -1,7 +1,7 @@
-"""What every task provides besides its spec and its objective: a reader of files and a predictor.
+"""Base classes that every task implements besides its spec and its objective: reader, predictor and results.
 
-A reader turns files, or the built-in dataset, into examples; it knows no torch. A predictor is what a user holds: it
-knows text and a model, and does not train.
+A reader turns files or the built-in dataset into examples and does not import torch. A predictor applies a trained
+model to inputs and returns results.
 """
 
 from __future__ import annotations
@@ -27,73 +27,110 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 R = TypeVar("R")
-Notify = Callable[[str], None]  # takes remarks on the input, such as how many texts were truncated
+Notify = Callable[[str], None]  # called with notes on the input, such as how many texts were truncated
 
 
 @dataclass(frozen=True)
 class Splits(Generic[E]):
-    """What a reader read for a training."""
+    """Examples for training and validation."""
 
     train: Sequence[E]
     validation: Sequence[E]
     sources: tuple[CardData, ...] = ()  # for the model card
-    notes: tuple[str, ...] = ()  # what the user should know about the files
+    notes: tuple[str, ...] = ()  # notes for the user about the files
+    head: Any = None  # for encoder tasks: HeadConfig of a model trained on these examples
 
 
 class Reader(ABC, Generic[E]):
-    """Files → examples. `config` is the task's read_config, or its train_config, which extends it."""
+    """Reads files into examples. `config` is the task's read_config, or its train_config, which extends it."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self.notes: list[str] = []  # what the user should know about the inputs that were read
+        self.notes: list[str] = []  # notes for the user about the inputs that were read
 
     @abstractmethod
     def read(self, data: Sequence[Path], validation: Sequence[Path] | None) -> Splits[E]:
-        """Training and validation examples of files; without validation files a part of `data` is held out."""
+        """Return training and validation examples; without validation files, hold out a part of `data`."""
 
     @abstractmethod
     def builtin(self) -> Splits[E]:
-        """Training and validation examples of the built-in dataset."""
+        """Return the training and validation examples of the built-in dataset."""
 
     @abstractmethod
     def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[E]:
-        """Examples to evaluate `predictor` on."""
+        """Return the examples to evaluate `predictor` on."""
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
-        """Inputs to predict, from a file or from `data` that came from stdin: one per line, or a table's column."""
-        from regard.data.files import read_bytes
-        from regard.data.inputs import text_lines
-        from regard.data.rows import table_suffix
-        from regard.data.texts import read_text_column
+        """Return prediction inputs from a file, or from `data` read from stdin: lines, or a column of a table."""
+        from regard.data.texts import read_texts
 
-        column = getattr(self.config, "text_column", None)
-        if data is None and table_suffix(path):
-            return read_text_column(path, column)
-        if column is not None:
-            raise UsageError(f"--text-column needs a table; {path} has plain lines.", argument="text_column", path=path)
-        return text_lines(read_bytes(path) if data is None else data, path)
+        return read_texts(path, data, text_column=getattr(self.config, "text_column", None))
 
     def refuse_without_files(self, names: Sequence[str]) -> None:
-        """Refuse reading options where no file was given."""
+        """Refuse reading options if no data file was given."""
         for name in names:
             if getattr(self.config, name, None):
                 raise UsageError(
-                    f"--{name.replace('_', '-')} needs a data file; without one the built-in dataset is used.",
+                    f"--{name.replace('_', '-')} needs a data file: add a file, or remove the option.",
                     argument=name,
                 )
 
 
+class Result:
+    """Base class of results. A table has one row per result, unless the class defines a method `rows`."""
+
+    recorded: ClassVar[tuple[str, ...]]  # attributes that `record` contains
+    digits: ClassVar[int | None] = None  # decimals of the numbers in `record`; None means no rounding
+
+    def record(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        return {name: _json_value(getattr(self, name), self.digits) for name in self.recorded}
+
+
+class GeneratedResult(Result):
+    """Base class of generated texts with alternatives. The first recorded attribute is the input."""
+
+    text: str
+    score: float | None
+    alternatives: tuple[Self, ...]
+
+    def record(self) -> dict[str, Any]:
+        others = [other.record() for other in self.alternatives]
+        for other in others:
+            del other[self.recorded[0]]
+        return {**super().record(), **({"alternatives": others} if others else {})}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return table rows: one for this text, then one for each alternative."""
+        names = (self.recorded[0], "text", "score")
+        return [{name: getattr(item, name) for name in names} for item in (self, *self.alternatives)]
+
+
+def _json_value(value: Any, digits: int | None) -> Any:
+    if isinstance(value, Result):
+        return value.record()
+    if isinstance(value, Mapping):
+        return {key: _json_value(item, digits) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_json_value(item, digits) for item in value]
+    return round(value, digits) if isinstance(value, float) and digits is not None else value
+
+
 class Predictor(ABC, Generic[R]):
-    """Inputs → results, with a trained model."""
+    """Applies a trained model to inputs. Subclasses implement `_predict`, or override `predict`."""
 
     spec: ClassVar[TaskSpec]
     model: nn.Module
-    config: Config  # default options of prediction; the model folder keeps them
-    progress: Callable[[float], None] | None = None  # takes the fraction that is done of a long prediction
+    config: Config  # default prediction options, saved in the model folder
+    progress: Callable[[float], None] | None = None  # called during long predictions with the fraction done
 
-    @abstractmethod
     def predict(self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None) -> list[R]:
-        """One result for each input. An input is a str, or a tuple where the task has several input fields."""
+        """Return one result per input. An input is a str, or a tuple if the task has several input fields."""
+        return self._predict(list(inputs), config or self.config, notify or (lambda text: None))
+
+    def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[R]:
+        """Implement `predict`. `config` has the task's own config class, with defaults for omitted options."""
+        raise NotImplementedError
 
     @overload
     def __call__(self, *inputs: list[Any], notify: Notify | None = ..., **options: Any) -> list[R]: ...
@@ -102,57 +139,57 @@ class Predictor(ABC, Generic[R]):
     def __call__(self, *inputs: Any, notify: Notify | None = ..., **options: Any) -> R: ...
 
     def __call__(self, *inputs: Any, notify: Notify | None = None, **options: Any) -> Any:
-        """The result of one input, or of a list of inputs a list of results; `options` as in the task's config."""
+        """Return one result, or a list of results for a list of inputs. `options` override the task's config."""
         config = self.config.replace(**options) if options else self.config
         if len(inputs) == 1 and isinstance(inputs[0], list):
             return self.predict(inputs[0], config, notify=notify)
         return self.predict([inputs[0] if len(inputs) == 1 else inputs], config, notify=notify)[0]
 
     def needs_all_inputs(self, config: Config) -> bool:
-        """Whether a result depends on the other inputs, so that lines of stdin cannot be predicted as they arrive."""
+        """Return whether a result depends on the other inputs, which rules out predicting stdin line by line."""
         return False
 
     def can_stream(self, config: Config) -> bool:
-        """Whether `stream` gives the same text as `predict` with this config."""
+        """Return whether `stream` gives the same text as `predict` with this config."""
         return False
 
     def stream(
         self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
     ) -> Iterator[str]:
-        """The output of one input as it is generated; `options` replace values of `config`."""
+        """Yield the output for one input while it is generated. `options` override values of `config`."""
         raise UsageError(f"--stream is not available for {self.spec.name}.", argument="stream")
 
     def encode_results(self, results: Sequence[R], suffix: str) -> str | bytes:
-        """The content of a file of results in one of the task's own formats."""
+        """Return the content of a results file in one of the task's own formats."""
         raise UsageError(f"{self.spec.name} cannot write {suffix}.", argument="out", allowed=self.spec.formats)
 
     @abstractmethod
     def evaluate(self, examples: Sequence[Any], config: Config | None = None) -> Scores:
-        """The official scores of the task on examples of its reader."""
+        """Return the task's standard scores on examples from its reader."""
 
     @abstractmethod
     def trace(self, *inputs: Any) -> Trace:
-        """All attention of the model over one input."""
+        """Run the model on one input and return a trace with all attention weights."""
 
     def traced(self, inputs: Sequence[Any], target: str | None = None) -> tuple[Trace, str]:
-        """The attention over one input and a note on the output; `target` replaces a generated output."""
+        """Return the trace of one input and a note on the output. `target` replaces the generated output."""
         if target is not None:
             raise UsageError(f"--target is not available for {self.spec.name}.", argument="target", value=target)
         return self.trace(*inputs), ""
 
     @property
     def max_inputs(self) -> int | None:
-        """How many texts can be looked at together; None: any number."""
+        """Maximum number of texts in one trace; None means no limit."""
         return None if self.spec.inputs[-1].type == "texts" else len(self.spec.inputs)
 
     @property
     def trace_root(self) -> nn.Module:
-        """The module whose addresses a trace has."""
+        """The module that module names in a trace are relative to."""
         return self.model
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What views and other tasks may ask of this model."""
+        """Capabilities of the model that views and other tasks can require."""
         from regard.registry import architecture_of
 
         return architecture_of(self.model).capabilities
@@ -161,16 +198,16 @@ class Predictor(ABC, Generic[R]):
 
     @property
     def summary(self) -> str:
-        """What goes in and what comes out, for the model card."""
+        """A description of input and output for the model card."""
         return self.spec.summary
 
     def folder_config(self) -> Mapping[str, Any]:
-        """What this task adds to config.json, besides the model's and the prediction's config."""
+        """Return the task's own keys for config.json, besides the model and prediction configs."""
         return {}
 
     @abstractmethod
     def tokenizer_files(self) -> Mapping[str, str]:
-        """The tokenizer's files by name."""
+        """Return the contents of the tokenizer files by file name."""
 
     def save(self, folder: Path | str, *, force: bool = False) -> None:
         """Write the model folder."""
@@ -181,9 +218,25 @@ class Predictor(ABC, Generic[R]):
     @classmethod
     @abstractmethod
     def load(cls, folder: ModelFolder, model: Any) -> Self:
-        """The predictor around a model that was read from a folder."""
+        """Return a predictor for a model that was loaded from a folder."""
 
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
-        """A predictor of this task around the model of another one; None if that model cannot do the task."""
+        """Return a predictor of this task for another predictor's model, or None if that model is unsuitable."""
         return None
+
+
+def describe_model(model: Any, vocab_size: int) -> str:
+    """Return the size and shape of a model in one line."""
+    from regard.nn.quantized import count_weights
+
+    shape = model.config
+    parts = [f"{count_weights(model) / 1e6:.2f} M parameters"]
+    if hasattr(shape, "num_encoder_layers"):
+        parts.append(f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers")
+    elif hasattr(shape, "num_layers"):
+        parts.append(f"{shape.num_layers} layers")
+    parts.append(f"d_model {shape.d_model}")
+    if hasattr(shape, "context_length"):
+        parts.append(f"context {shape.context_length}")
+    return ", ".join([*parts, f"{vocab_size:,} tokens"])

@@ -1,1 +1,1 @@
-"""The loop with its optimizers, schedules, exact resume and progress, which know no task; and the runs of each task."""
+"""The task-independent training loop, its optimizers, schedules, exact resume and progress, and complete runs."""

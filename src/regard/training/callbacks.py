@@ -1,8 +1,7 @@
-"""What happens around the training loop: evaluation, logging, progress, checkpoints, early stopping.
+"""Evaluation, logging, progress, checkpoints and early stopping as callbacks of the training loop.
 
-The trainer calls its callbacks at each epoch, step and evaluation, in the order of `default_callbacks`. What a callback
-has to remember belongs into `trainer.state`, or into the tensors that it adds to checkpoints, so that a resumed run
-continues exactly.
+The trainer calls them at each epoch, step and evaluation, in the order of `default_callbacks`. A callback keeps its
+state in `trainer.state` or in tensors that it adds to checkpoints, so that a resumed run continues exactly.
 """
 
 from __future__ import annotations
@@ -17,63 +16,62 @@ from regard.metrics.score import Score
 from regard.nn.dropout import set_dropout_scale
 from regard.nn.state_dict import load_into, trainable_tensors
 from regard.training.config import TrainingConfig
-from regard.training.metrics_log import MetricsLog
-from regard.training.progress import Progress
+from regard.training.progress import MetricsLog, Progress
 
 if TYPE_CHECKING:
     from regard.training.trainer import Trainer
 
-DIVERGENCE_STEPS = 50  # steps with a loss far above the best before a run counts as diverging
-MAX_EVAL_SHARE = 0.1  # of the time of a run with a time budget
+DIVERGENCE_STEPS = 50  # a run has diverged if its loss is far above its best for this many steps in a row
+MAX_EVAL_FRACTION = 0.1  # maximum fraction of the elapsed time spent on evaluations, with a time budget
 
 
 class ExtraScores(NamedTuple):
-    """What a callback measured besides the task's own scores."""
+    """Scores and notes that a callback adds to those of the task."""
 
     notes: Sequence[str] = ()
     scores: Sequence[Score] = ()
 
 
 class Callback:
-    """Hooks of the training loop. Override those that are needed."""
+    """The base class of callbacks. The training loop calls these hooks; by default they do nothing."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Before the first step of this process, after a checkpoint was loaded."""
+        """Called before the first step of this process, after a checkpoint (if any) is loaded."""
 
     def on_epoch_begin(self, trainer: Trainer) -> None:
-        """Before the batches of an epoch are made."""
+        """Called before the batches of an epoch are built."""
 
     def on_step_end(self, trainer: Trainer) -> None:
-        """After each optimizer step."""
+        """Called after each optimizer step."""
 
     def on_evaluate(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        """After the validation loss was measured; the model is in eval mode and has the averaged weights."""
+        """Called after the validation loss is measured; the model is in eval mode and has the averaged weights."""
 
     def on_train_end(self, trainer: Trainer) -> None:
-        """After the last step, also if Ctrl-C or early stopping ended the run."""
+        """Called after the last step, including when Ctrl-C or early stopping ended the run."""
 
     def on_weights_ready(self, trainer: Trainer) -> None:
-        """When a run has come to its end and the model holds its final, averaged weights."""
+        """Called when the run is finished and the averaged weights are loaded into the model."""
 
     def close(self, trainer: Trainer) -> None:
-        """Release resources, also after an error."""
+        """Release resources. Called in any case, including after an error."""
 
     def on_scores(self) -> ExtraScores:
-        """Once the trained model has been evaluated: further scores, and notes for the user."""
+        """Return additional scores and notes. Called after the trained model is evaluated."""
         return ExtraScores()
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """Tensors to be saved with each checkpoint, by names that no other callback uses."""
+        """Return tensors to save with each checkpoint, under names that no other callback uses."""
         return {}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the tensors of a checkpoint: those of all callbacks."""
+        """Restore state from the tensors of a checkpoint."""
 
 
 def default_callbacks(
     config: TrainingConfig, *, save_every: float, progress: Progress, extra: Sequence[Callback] = ()
 ) -> list[Callback]:
-    """The callbacks of every run in the order in which they are called; `extra` ones come before logging."""
+    """Return the callbacks of a run in calling order; `extra` callbacks are called before logging."""
     return [
         DropoutWarmup(config.dropout_warmup_epochs),
         StopOnDivergence(),
@@ -88,8 +86,7 @@ def default_callbacks(
 
 
 class DropoutWarmup(Callback):
-    """No dropout in the first epoch, then linearly more until it acts in full. Examples that are seen for the first
-    time cannot be memorized yet."""
+    """Increases dropout linearly over epochs. It is 0 in the first epoch, when no example can be memorized yet."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
@@ -103,26 +100,21 @@ class DropoutWarmup(Callback):
 
 
 class StopOnDivergence(Callback):
-    """Ends a run whose training loss stays far above its best."""
+    """Ends a run with an error if its training loss stays far above its lowest value."""
 
     def on_step_end(self, trainer: Trainer) -> None:
         state = trainer.state
-        state.steps_above_best = state.steps_above_best + 1 if _is_far_above_best(trainer) else 0
+        is_far_above = state.train_loss > 1.5 * state.best_train_loss + 1
+        state.steps_above_best = state.steps_above_best + 1 if is_far_above else 0
         if state.steps_above_best >= DIVERGENCE_STEPS:
-            raise trainer.diverged(
-                f"the loss rose from {state.best_train_loss:.3f} to {state.train_loss:.3f} and stayed there"
-            )
-
-
-def _is_far_above_best(trainer: Trainer) -> bool:
-    return trainer.state.train_loss > 1.5 * trainer.state.best_train_loss + 1
+            raise trainer.diverged("loss", state.train_loss, f"rose from {state.best_train_loss:.3f} and stayed at")
 
 
 class Evaluation(Callback):
-    """Measures the validation loss `num_evals` times, evenly over the budget.
+    """Measures the validation loss `num_evals` times, evenly spaced over the budget.
 
-    In a run with a time budget an evaluation waits as long as it would bring the time of all evaluations above a tenth
-    of the time used so far; the last evaluation always takes place. A run with a number of steps never depends on time.
+    With a time budget, an evaluation is postponed as long as all evaluations together would take more than a tenth of
+    the elapsed time; the last one always takes place. With a budget in steps, evaluations do not depend on time.
     """
 
     def __init__(self, num_evals: int) -> None:
@@ -135,7 +127,7 @@ class Evaluation(Callback):
             trainer.evaluate()
 
     def on_train_end(self, trainer: Trainer) -> None:
-        # Saving a checkpoint may have used up the rest of a time budget after the last step.
+        # After the last step, saving a checkpoint may have used up the rest of a time budget.
         state = trainer.state
         if trainer.config.minutes is not None and trainer.fraction() >= 1 and state.num_evals < self.num_evals:
             state.num_evals = self.num_evals
@@ -144,9 +136,9 @@ class Evaluation(Callback):
 
     def _affordable(self, trainer: Trainer) -> bool:
         state = trainer.state
-        if trainer.config.minutes is None or not state.eval_step:  # the first one tells how long they take
+        if trainer.config.minutes is None or not state.eval_step:  # the first evaluation shows how long they take
             return True
-        return state.eval_seconds + state.last_eval_seconds <= MAX_EVAL_SHARE * state.seconds
+        return state.eval_seconds + state.last_eval_seconds <= MAX_EVAL_FRACTION * state.seconds
 
 
 class KeepBestWeights(Callback):
@@ -175,7 +167,7 @@ class KeepBestWeights(Callback):
 
 
 class EarlyStopping(Callback):
-    """Ends a run after `patience` evaluations in a row without a lower validation loss."""
+    """Ends a run after `patience` consecutive evaluations without a lower validation loss."""
 
     def __init__(self, patience: int) -> None:
         self.patience = patience
@@ -192,7 +184,7 @@ class EarlyStopping(Callback):
 
 
 class ExtraMetrics(Callback):
-    """Measures something else before the first step and at each evaluation, such as what a model forgets."""
+    """Measures additional metrics, such as forgetting, before the first step and at each evaluation."""
 
     def __init__(self, measure: Callable[[], Mapping[str, float]]) -> None:
         self.measure = measure
@@ -221,33 +213,30 @@ class MetricsLogger(Callback):
 
     def on_step_end(self, trainer: Trainer) -> None:
         if trainer.state.step % self.every == 0 or trainer.metrics or trainer.fraction() >= 1:
-            self._write(trainer, _row(trainer))
+            self._write(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
         if trainer.metrics:
-            self._write(trainer, _row(trainer))
+            self._write(trainer)
 
     def close(self, trainer: Trainer) -> None:
         if self._log is not None:
             self._log.close()
 
-    def _write(self, trainer: Trainer, row: dict[str, float]) -> None:
+    def _write(self, trainer: Trainer, row: dict[str, float] | None = None) -> None:
         assert self._log is not None, "opened by on_train_begin"
+        state = trainer.state
+        row = row or {
+            "step": state.step,
+            "epoch": state.epoch,
+            "seconds": round(state.seconds, 2),
+            "tokens": state.tokens,
+            "loss": state.train_loss,
+            "learning_rate": trainer.lr_factor * trainer.config.learning_rate,
+            "tokens_per_second": round(trainer.throughput.speed, 1),
+        }
         self._log.write({**row, **trainer.metrics})
         trainer.metrics.clear()
-
-
-def _row(trainer: Trainer) -> dict[str, float]:
-    state = trainer.state
-    return {
-        "step": state.step,
-        "epoch": state.epoch,
-        "seconds": round(state.seconds, 2),
-        "tokens": state.tokens,
-        "loss": state.train_loss,
-        "learning_rate": trainer.lr_factor * trainer.config.learning_rate,
-        "tokens_per_second": round(trainer.throughput.speed, 1),
-    }
 
 
 class ProgressReporter(Callback):
@@ -282,7 +271,7 @@ class Checkpointer(Callback):
         self._saved = trainer.clock()
 
     def on_step_end(self, trainer: Trainer) -> None:
-        # While the loss is far above its best, the checkpoint from before is the one worth keeping.
+        # Do not replace good checkpoints while the loss is far above its best.
         if trainer.clock() - self._saved < self.every or trainer.state.steps_above_best:
             return
         started = trainer.clock()

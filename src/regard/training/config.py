@@ -1,6 +1,6 @@
-"""Options of every training: budget, optimizer, schedule, regularization, evaluation. Does not import torch.
+"""Training options that all tasks share: budget, optimizer, schedule, regularization and evaluation. Needs no torch.
 
-A task extends `TrainingConfig` with its own options and other defaults.
+A task extends `TrainingConfig` with its own options and may change defaults.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ MAX_SEED = 2**32
 
 
 class TrainingConfig(Config):
-    """What every training has."""
+    """Training options that all tasks share."""
 
-    steps: int | None = Field(None, ge=1, description="Number of updates; or give --minutes.")
-    minutes: float | None = Field(
-        None, gt=0, description="Training time; the schedule adapts to it (10 if neither it nor --steps is given)."
-    )
+    steps: int | None = Field(None, ge=1, description="Training steps (optimizer updates); or give --minutes.")
+    minutes: float | None = Field(None, gt=0, description="Training time in minutes (10 if --steps is not given).")
     batch_tokens: int = Field(4096, ge=1, description="Tokens per batch, padding included.")
-    accumulate: int = Field(1, ge=1, description="Batches whose gradients are accumulated for one update.")
+    accumulate: int = Field(1, ge=1, description="Batches per update (gradient accumulation).")
     seed: int = Field(0, ge=0, lt=MAX_SEED, description="Random seed; the same seed gives the same run.")
     optimizer: Optimizer = Field("muon", description="muon: Muon for matrices, AdamW for the rest.")
     learning_rate: float = Field(0.03, gt=0, description="Peak learning rate of AdamW.")
@@ -38,16 +36,14 @@ class TrainingConfig(Config):
     adam_eps: float = Field(1e-9, ge=0, description="AdamW: added to the denominator.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay of matrices.")
     schedule: Schedule = Field("linear", description="Learning rate after warm-up.")
-    warmup_steps: int = Field(30, ge=0, description="Updates until the peak learning rate.")
-    dropout_warmup_epochs: int = Field(8, ge=0, description="Epochs until dropout reaches its rate; 0: from the start.")
-    max_grad_norm: float = Field(1.0, ge=0, description="Gradients are clipped to this norm; 0: no clipping.")
-    weight_averaging: WeightAveraging = Field("ema", description="Average of the weights that is saved.")
+    warmup_steps: int = Field(30, ge=0, description="Steps until the peak learning rate.")
+    dropout_warmup_epochs: int = Field(8, ge=0, description="Epochs until dropout reaches its rate; 0 means at once.")
+    max_grad_norm: float = Field(1.0, ge=0, description="Maximum gradient norm; 0 disables clipping.")
+    weight_averaging: WeightAveraging = Field("ema", description="How the saved weights are averaged over steps.")
     ema_decay: float = Field(0.998, ge=0, lt=1, description="Decay of the exponential moving average of the weights.")
-    num_evals: int = Field(10, ge=0, description="How often the validation loss is measured.")
-    keep_weights: KeepWeights = Field(
-        "last", description="Weights that are saved: the last, or those with the lowest validation loss."
-    )
-    patience: int = Field(0, ge=0, description="Stop after this many evaluations without a lower loss; 0: never.")
+    num_evals: int = Field(10, ge=0, description="Number of evaluations on the validation examples.")
+    keep_weights: KeepWeights = Field("last", description="Weights to save: last, or best by validation loss.")
+    patience: int = Field(0, ge=0, description="Stop after this many evaluations without a lower loss; 0 means never.")
     log_every: int = Field(10, ge=1, description="Steps between lines of metrics.jsonl.")
 
     @model_validator(mode="after")

@@ -1,21 +1,19 @@
-"""The gradients of a batch, computed by several threads that share one model.
+"""Data parallelism over threads that share one model, and gradient accumulation.
 
-The operations of a small model are too short to be split among threads: the threads would wait for each other at every
-operation. Here each thread takes a share of the *examples* and runs the whole forward and backward pass on one core;
-the threads meet once, to add their gradients. The weights are shared and only read in the meantime.
+The operations of a small model are too short to be split among threads. Instead, each thread runs the whole forward and
+backward pass on a shard of the examples, on one core; the threads synchronize once, to add their gradients.
 
-Several micro-batches of a step are processed one after the other, and their gradients add up to those of one large
-batch (gradient accumulation): each counts by the number of predictions that its loss averages over.
+The gradients of the micro-batches of a step add up to those of one large batch: each is weighted by the number of
+predictions that its loss averages over.
 
-The result is a function of the batches, the seed and the number of threads: shares are added in a fixed order, and each
-draws its random numbers from a generator of its own.
+The result depends only on the batches, the seed and the number of threads: shards are added in a fixed order, and each
+has its own random generator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -26,22 +24,21 @@ from regard.nn.threads import one_thread
 from regard.training.objective import Objective
 
 MAX_THREADS = 8
-MIN_SHARE = 2048  # padded tokens of a share; with fewer, the GIL holds the threads up
-SEEDS_PER_BATCH = 1_000  # one for each share
-MICRO_BATCH_STRIDE = 0x1E3779B97F4A7C15  # between the seeds of two micro-batches of a step
+MIN_SHARD = 2048  # minimum number of padded tokens per shard; with fewer, the threads wait for the GIL
+SEEDS_PER_BATCH = 1_000  # one seed per shard
+MICRO_BATCH_STRIDE = 0x1E3779B97F4A7C15  # distance between the seeds of the micro-batches of a step
 NUM_SEEDS = 2**63
 
 
-@dataclass(frozen=True)
-class StepLoss:
+class StepLoss(NamedTuple):
     """The loss of one step."""
 
     plain: float  # mean cross-entropy
-    tokens: int  # predictions that it averages over
+    tokens: int  # number of predictions
 
 
-class _Share(NamedTuple):
-    """What one thread computed for its part of a micro-batch."""
+class _Shard(NamedTuple):
+    """The result of one thread for its part of a micro-batch."""
 
     gradients: tuple[Tensor | None, ...]
     plain: float
@@ -49,13 +46,13 @@ class _Share(NamedTuple):
 
 
 def choose_num_replicas(batch_tokens: int) -> int:
-    """One for each of torch's threads if their shares are large enough, otherwise one."""
+    """Return one replica per torch thread if the shards are large enough, otherwise 1."""
     threads = torch.get_num_threads()
-    return threads if batch_tokens >= MIN_SHARE * threads else 1
+    return threads if batch_tokens >= MIN_SHARD * threads else 1
 
 
 class DataParallel:
-    """Several threads for one objective. With a single one, torch's own threads split each operation."""
+    """Threads that compute the gradients of one objective. With one thread, torch parallelizes each operation."""
 
     def __init__(self, objective: Objective, count: int) -> None:
         self.objective = objective
@@ -66,15 +63,15 @@ class DataParallel:
         self._use_sparse_gradients(True)
 
     def backward(self, batches: Iterable[Sequence[int]], seed: int) -> StepLoss:
-        """Set the gradients of the model to those of the mean loss over all examples of the (micro-)batches."""
+        """Set the gradients of the model to those of the mean loss over all predictions of the micro-batches."""
         plain, total = 0.0, 0
         sparse: dict[nn.Parameter, list[tuple[Tensor, int]]] = {}
         for number, rows in enumerate(batches):
-            shares = self._run(rows, seed * SEEDS_PER_BATCH + number * MICRO_BATCH_STRIDE)
-            tokens = sum(share.tokens for share in shares)
+            shards = self._run(rows, seed * SEEDS_PER_BATCH + number * MICRO_BATCH_STRIDE)
+            tokens = sum(shard.tokens for shard in shards)
             total += tokens
-            plain += sum(share.plain * share.tokens for share in shares)
-            for param, mean, table in self._means(shares, tokens):
+            plain += sum(shard.plain * shard.tokens for shard in shards)
+            for param, mean, table in self._means(shards, tokens):
                 if table:
                     sparse.setdefault(param, []).extend(table)
                 elif number == 0:
@@ -100,61 +97,59 @@ class DataParallel:
         for embedding in self.objective.sparse_embeddings:
             embedding.sparse = sparse
 
-    def _run(self, rows: Sequence[int], seed: int) -> list[_Share]:
-        """Forward and backward pass of one micro-batch, in as many threads as it has shares."""
+    def _run(self, rows: Sequence[int], seed: int) -> list[_Shard]:
+        """Run the forward and backward pass for one micro-batch, with one thread per shard."""
         parts = self._split(rows)
         seeds = [(seed + number) % NUM_SEEDS for number in range(len(parts))]
         if len(parts) == 1:
-            return [self._share(parts[0], seeds[0])]
+            return [self._shard(parts[0], seeds[0])]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count)
-        return list(self._pool.map(self._single_threaded_share, parts, seeds))
+        return list(self._pool.map(self._single_threaded_shard, parts, seeds))
 
-    def _single_threaded_share(self, rows: Sequence[int], seed: int) -> _Share:
-        # In the worker: an initializer of the pool may run late, and would then limit the rest of the process.
+    def _single_threaded_shard(self, rows: Sequence[int], seed: int) -> _Shard:
+        # Not in an initializer of the pool, which may run late and would then limit the rest of the process.
         with one_thread():
-            return self._share(rows, seed)
+            return self._shard(rows, seed)
 
-    def _share(self, rows: Sequence[int], seed: int) -> _Share:
+    def _shard(self, rows: Sequence[int], seed: int) -> _Shard:
         device = self._params[0].device
         if device.type != "cpu":
             torch.manual_seed(seed)
         with use_generator(torch.Generator().manual_seed(seed)):
             loss = self.objective.loss(rows)
             gradients = torch.autograd.grad(loss.train, self._params, allow_unused=True)
-        return _Share(gradients, loss.plain.item(), loss.num_targets)
+        return _Shard(gradients, loss.plain.item(), loss.num_targets)
 
     def _means(
-        self, shares: Sequence[_Share], tokens: int
+        self, shards: Sequence[_Shard], tokens: int
     ) -> Iterator[tuple[nn.Parameter, Tensor | None, list[tuple[Tensor, int]]]]:
-        """For each parameter the mean gradient of a micro-batch, or its sparse gradients with their counts."""
-        gradients = [share.gradients for share in shares]
-        if len(shares) == 1:
-            gradients = [tuple(unshared(gradients[0]))]
-        for param, *parts in zip(self._params, *gradients, strict=True):
-            present = [
-                (gradient, share.tokens) for gradient, share in zip(parts, shares, strict=True) if gradient is not None
-            ]
+        """Yield each parameter with its mean gradient over a micro-batch, or its sparse gradients and token counts."""
+        by_shard = [shard.gradients for shard in shards]
+        if len(shards) == 1:
+            by_shard = [tuple(unshared(by_shard[0]))]
+        counts = [shard.tokens for shard in shards]
+        for param, *gradients in zip(self._params, *by_shard, strict=True):
+            present = [(grad, count) for grad, count in zip(gradients, counts, strict=True) if grad is not None]
             if present and present[0][0].is_sparse:
                 yield param, None, present
                 continue
-            if len(shares) == 1:
-                yield param, parts[0], []
-                continue
-            mean: Tensor | None = None
-            for gradient, count in present:
-                weight = count / tokens
-                mean = gradient * weight if mean is None else mean.add_(gradient, alpha=weight)
+            mean: Tensor | None = gradients[0]
+            if len(shards) > 1:
+                mean = None
+                for grad, count in present:
+                    weight = count / tokens
+                    mean = grad * weight if mean is None else mean.add_(grad, alpha=weight)
             yield param, mean, []
 
     def _split(self, rows: Sequence[int]) -> list[Sequence[int]]:
-        """Deal the examples out from short to long, so that every share is padded to about the same width."""
+        """Sort the examples by length and split them round-robin, so that shards have about the same padded length."""
         ordered = sorted(rows, key=lambda row: (self.objective.size(row)[::-1], row))
-        return [share for share in (ordered[number :: self.count] for number in range(self.count)) if share]
+        return [shard for shard in (ordered[number :: self.count] for number in range(self.count)) if shard]
 
 
 def unshared(gradients: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
-    """Gradients that may be changed in place: views, and tensors that two parameters share, are copied."""
+    """Yield gradients that can be changed in place: copy views, and tensors that two parameters share."""
     seen = set()
     for gradient in gradients:
         if gradient is not None and not gradient.is_sparse:
@@ -165,22 +160,18 @@ def unshared(gradients: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
 
 
 class _TableGradient:
-    """The gradient of a large embedding table of which a step uses few rows: only those are written and cleared again.
-
-    A new dense gradient for every step would have to be cleared as a whole.
-    """
+    """The dense gradient of a large embedding table, reused at every step. Each step writes and clears only the few
+    rows that it uses; a new tensor for each step would have to be zeroed as a whole."""
 
     def __init__(self, param: nn.Parameter) -> None:
         self.gradient = torch.zeros_like(param)
-        self.rows: list[Tensor] = []  # that are not zero
+        self.rows: list[Tensor] = []  # indices of the nonzero rows
 
-    def fill(self, shares: Sequence[tuple[Tensor, float]]) -> Tensor:
-        """The sum of sparse gradients, each with its weight."""
+    def fill(self, gradients: Sequence[tuple[Tensor, float]]) -> Tensor:
+        """Return the weighted sum of sparse gradients in a dense tensor, which the next call overwrites."""
         for rows in self.rows:
             self.gradient.index_fill_(0, rows, 0.0)
-        self.rows = []
-        for share, weight in shares:
-            rows, values = share._indices()[0], share._values()
-            self.gradient.index_add_(0, rows, values, alpha=weight)
-            self.rows.append(rows)
+        self.rows = [gradient._indices()[0] for gradient, _ in gradients]
+        for rows, (gradient, weight) in zip(self.rows, gradients, strict=True):
+            self.gradient.index_add_(0, rows, gradient._values(), alpha=weight)
         return self.gradient

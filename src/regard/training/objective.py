@@ -1,7 +1,7 @@
-"""What the trainer needs from a task: batches, a loss, and a predictor at the end.
+"""The interface between the trainer and a task: batches, a loss, and a predictor for the trained model.
 
-An objective knows tensors; it does not know files, flags or reports. `prepare` makes one from the data that a reader
-read and from the settings of the request.
+An objective handles tensors, but no files, flags or reports. `prepare` builds an objective from the examples that a
+reader has read and from the settings of the request.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Loss(NamedTuple):
     """The loss of one batch."""
 
-    train: Tensor  # what is minimized, with label smoothing and the like
-    plain: Tensor  # the cross-entropy itself, which curves show; class weights included
-    num_targets: int  # how many predictions it averages over, in the objective's `loss_unit`
+    train: Tensor  # the loss to minimize, including label smoothing
+    plain: Tensor  # cross-entropy with class weights, for the loss curves
+    num_targets: int  # number of predictions that the loss averages over
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sample:
 
 
 class SampleNames(NamedTuple):
-    """Column titles of samples, and whether an output can equal its reference word for word."""
+    """Column titles for samples, and whether outputs and references can be compared word by word."""
 
     source: str = "Source"
     reference: str = "Reference"
@@ -51,74 +51,74 @@ class SampleNames(NamedTuple):
 
 
 class Objective(ABC):
-    """Training and validation examples with the model that learns them."""
+    """A model together with the examples that it is trained and validated on."""
 
-    loss_unit: ClassVar[str] = "tokens"  # what the loss is a mean over, and what speed is counted in
+    loss_unit: ClassVar[str] = "tokens"  # unit that the loss is averaged over and throughput is measured in
     reports_perplexity: ClassVar[bool] = False  # whether exp(loss) is a perplexity per token
     sample_names: SampleNames = SampleNames()
 
     model: nn.Module
     init: PretrainedInit | None = None  # the pretrained weights that the model started from
-    sources: Sequence[CardData] = ()  # of the model card, where the reader could not count its rows
-    notes: Sequence[str] = ()  # what the user should know about the data and the choices made
-    lr_multipliers: Mapping[Tensor, float] = {}  # parameters with another learning rate: a factor for each
-    sparse_embeddings: Sequence[Any] = ()  # modules with a flag `sparse`, of whose rows a batch uses few
+    sources: Sequence[CardData] = ()  # for the model card; if given, they replace the sources of the reader
+    notes: Sequence[str] = ()  # messages to the user about the data and automatic settings
+    lr_multipliers: Mapping[Tensor, float] = {}  # learning-rate factors of parameters, if not 1
+    sparse_embeddings: Sequence[Any] = ()  # large embeddings with a `sparse` attribute; a batch uses few rows
 
     @classmethod
     @abstractmethod
     def prepare(cls, splits: Any, request: TrainRequest) -> Self:
-        """Tokenize the examples of a reader's `splits` and build the model, new or from pretrained weights."""
+        """Tokenize the examples in a reader's `splits` and build a new model or load a pretrained one."""
 
     def training_settings(self) -> Mapping[str, Any]:
-        """Defaults of the loop that depend on the data, such as the number of steps of an epoch."""
+        """Return the training settings that depend on the data, such as the number of steps."""
         return {}
 
     def callbacks(self) -> Sequence[Callback]:
-        """Callbacks of this task, besides those of every run."""
+        """Return callbacks that this task adds to the default ones."""
         return ()
 
     @abstractmethod
     def batches(self, plan: BatchPlan, epoch: int) -> Sequence[Sequence[int]]:
-        """The training examples of one epoch in batches: the indices that `loss` takes."""
+        """Return the batches of one epoch as lists of example indices for `loss`."""
 
     @abstractmethod
     def size(self, index: int) -> tuple[int, int]:
-        """The length of an example, so that threads that share a batch get equal shares."""
+        """Return the size of an example, which is used to split a batch evenly among threads."""
 
     @abstractmethod
     def loss(self, indices: Sequence[int]) -> Loss:
-        """The loss of the training examples at `indices`, with gradients."""
+        """Compute the loss of the training examples at `indices`; it can be differentiated."""
 
     @abstractmethod
     def validation_loss(self) -> float:
-        """Mean loss on the validation examples, without label smoothing."""
+        """Compute the mean loss on the validation examples, without label smoothing."""
 
     @property
     @abstractmethod
     def scored_on(self) -> str:
-        """What `evaluate` measures on, in words."""
+        """Describe the data that `evaluate` uses."""
 
     @abstractmethod
     def evaluate(self) -> tuple[list[Score], list[Sample]]:
-        """The scores of the task on the validation examples, and some samples."""
+        """Return the scores of the task on the validation examples, and some samples."""
 
     def traces(self, samples: Sequence[Sample]) -> Sequence[tuple[str, Trace]]:
-        """Texts with their attention, for the report."""
+        """Return texts with their attention, for the report."""
         return ()
 
     @abstractmethod
     def predictor(self) -> Any:
-        """The object that a user holds afterwards: a `Predictor` around the model."""
+        """Return a `Predictor` that uses the trained model."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Model and data in one line."""
+        """Describe the model and the data in one line."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """How many examples there are and a checksum of their tokens: a resumed run must have the same."""
+        """Return the number of examples and a checksum of their tokens, which must be the same when resuming."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings of model and data: a resumed run must have the same."""
+        """Return the settings of the model and the data, which must be the same when resuming."""
         config: Any = self.model.config
         return dict(config.to_dict())

@@ -1,24 +1,53 @@
-"""`report.html`: curves, samples, scores and settings of a run on one page that needs nothing else."""
+"""Diagnose a finished run and write `report.html`: curves, samples, scores, settings and notes on an offline page."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.metrics.score import Score
 from regard.nn.hooks import Trace
-from regard.training.metrics_log import read_metrics
-from regard.training.objective import Sample, SampleNames
-from regard.training.progress import clock
-from regard.views.attention import attention_view
+from regard.training.objective import Objective, Sample
+from regard.training.progress import clock, read_metrics
+from regard.views.attention import attention_view, default_map, trace_maps
 from regard.views.report import report_view
-from regard.views.traces import default_map, trace_maps
 from regard.views.view import View
+
+if TYPE_CHECKING:
+    from regard.training.config import TrainingConfig
+    from regard.training.trainer import TrainState
+
+MIN_GAP = 0.1  # minimum gap between training and validation loss to report
+
+
+def diagnose(state: TrainState, config: TrainingConfig) -> list[str]:
+    """Return notes on a finished run: which weights were kept, and whether the model overfits."""
+    notes = []
+    keeps_best = config.keep_weights == "best" and state.best_val_loss < math.inf
+    if keeps_best:
+        notes.append(
+            f"kept: the weights of step {state.best_step:,}, which have the lowest validation loss. Because they were "
+            "selected on the validation examples, scores on these examples are slightly too high."
+        )
+    if state.val_loss > 1.05 * state.best_val_loss and not state.train_loss > state.best_val_loss:
+        kept = "were kept" if keeps_best else "would be kept with --keep-weights best"
+        notes.append(
+            f"overfitting: the validation loss rose from {state.best_val_loss:.4f} at step {state.best_step:,} to "
+            f"{state.val_loss:.4f}, while the training loss fell to {state.train_loss:.4f}. The weights of step "
+            f"{state.best_step:,} {kept}. Use more data, fewer epochs or a lower learning rate."
+        )
+    elif state.epoch and state.val_loss > 2 * state.train_loss and state.val_loss - state.train_loss > MIN_GAP:
+        notes.append(
+            f"gap: the training loss is {state.train_loss:.4f}, the validation loss {state.val_loss:.4f}: the model "
+            "memorizes training examples. Use more data or fewer epochs."
+        )
+    return notes
 
 
 def training_curves(rows: Sequence[Mapping[str, Any]], *, unit: str) -> dict[str, list[tuple[float, float]]]:
-    """Curves of a run's metrics as (step, value) points, by the name a chart shows; `unit` is what its speed counts."""
+    """Return the curves of a run by title, as lists of (step, value); throughput is measured in `unit` per second."""
     keys = {
         "train loss": "loss",
         "validation loss": "validation_loss",
@@ -31,38 +60,28 @@ def training_curves(rows: Sequence[Mapping[str, Any]], *, unit: str) -> dict[str
 
 def write_report(
     path: Path,
+    objective: Objective,
     *,
-    title: str,
-    loss_unit: str,
     scores: Sequence[Score],
     samples: Sequence[Sample],
-    sample_names: SampleNames,
     settings: Mapping[str, Any],
     notes: Sequence[str],
-    traces: Sequence[tuple[str, Trace]],
-) -> Path:
-    """Write the report of a finished run into its folder; `loss_unit` is what its speed counts."""
-    rows = read_metrics(path.parent)
+) -> None:
+    """Write the report of a finished run into its folder."""
+    rows, unit, names = read_metrics(path.parent), objective.loss_unit, objective.sample_names
     last = rows[-1] if rows else {"step": 0, "seconds": 0.0, "tokens": 0}
-    summary = f"{last['step']:,} steps, {last['tokens']:,} {loss_unit}, {clock(last['seconds'])} of training"
-    view = report_view(
-        title=title,
-        curves=training_curves(rows, unit=loss_unit),
+    report_view(
+        title=path.parent.name,
+        curves=training_curves(rows, unit=unit),
         samples=[(sample.source, sample.reference, sample.output) for sample in samples],
-        sample_names=sample_names[:3],
-        compared=sample_names.comparable,
-        scores=[(score.name, score.value, _remark(score)) for score in scores],
+        sample_names=names[:3],
+        compared=names.comparable,
+        scores=[(s.name, s.value, f"{s.on}: {s.signature}" if s.on else s.signature) for s in scores],
         settings=settings,
         notes=notes,
-        attention=[(text, _attention(text, trace)) for text, trace in traces],
-        summary=summary,
-    )
-    view.save(path)
-    return path
-
-
-def _remark(score: Score) -> str:
-    return f"{score.on}: {score.signature}" if score.on else score.signature
+        attention=[(text, _attention(text, trace)) for text, trace in objective.traces(samples)],
+        summary=f"{last['step']:,} steps, {last['tokens']:,} {unit}, {clock(last['seconds'])} of training",
+    ).save(path)
 
 
 def _attention(text: str, trace: Trace) -> View:

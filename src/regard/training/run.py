@@ -1,16 +1,16 @@
-"""One training from request to report: read, prepare, fit, save, score, report. Knows no task.
+"""A complete training run for any task: read, prepare, fit, save, evaluate, report.
 
-Files are read before torch is imported: what is wrong with them is reported at once.
+Data files are read before torch is imported, so that errors in them are reported immediately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoint.card import CardData, CardScore
+from regard.checkpoint.card import CardData
 from regard.checkpoint.output import clear_output, output_folder
 from regard.metrics.score import Score, no_better
 from regard.training.config import TrainingConfig
@@ -22,7 +22,7 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class Run:
-    """What came out of a training."""
+    """The result of a training run."""
 
     predictor: Any
     folder: Path
@@ -62,7 +62,7 @@ def run_task(
     options: RunOptions | None = None,
     **settings: Any,
 ) -> Run:
-    """Train a model for a task; `settings` are those of its configs."""
+    """Train a model for a task; `settings` can be any settings of its configs."""
     request = TrainRequest.parse(
         task, settings, out=out, architecture=model, size=size, pretrained=from_, lora=lora, options=options
     )
@@ -70,17 +70,17 @@ def run_task(
 
 
 def run_request(request: TrainRequest, data: Sequence[Path], validation: Sequence[Path]) -> Run:
-    """Train what was requested on files, or on the built-in dataset; leave a model, its scores and a report."""
+    """Train on files, or on the built-in dataset without files; write a model, its scores and a report."""
     reader = request.spec.load("reader")(request.config)
     if not data and validation:
         raise UsageError(
-            "--validation needs training files; without them the built-in dataset is used.", argument="data"
+            "--validation requires training files; the built-in dataset has its own validation split.", argument="data"
         )
     return run_splits(request, reader.read(data, validation or None) if data else reader.builtin())
 
 
 def run_splits(request: TrainRequest, splits: Any) -> Run:
-    """Train what was requested on examples that a reader of the task has read."""
+    """Train on examples that a reader has already loaded."""
     options = request.options
     with output_folder(request.out, resume=options.resume, force=options.force):
         objective = request.spec.load("objective").prepare(splits, request)
@@ -88,118 +88,92 @@ def run_splits(request: TrainRequest, splits: Any) -> Run:
 
 
 def _fit(request: TrainRequest, objective: Any, sources: Sequence[CardData]) -> Run:
-    from regard.training.diagnosis import diagnose
+    from regard.checkpoint.predictors import save_predictor
     from regard.training.environment import choose_device, choose_threads, keep_freed_memory
-    from regard.training.interrupts import InterruptedRunError
-    from regard.training.report import write_report
-    from regard.training.trainer import Trainer
+    from regard.training.report import diagnose, write_report
+    from regard.training.trainer import InterruptedRunError, Trainer
 
     options, out = request.options, request.out
     config = request.complete(objective.training_settings())
     device = choose_device(options.device)
     objective.model.to(device.value)
-    notes = [str(choice) for choice in (device, choose_threads(), keep_freed_memory())]
-    notes += [note for note in (*objective.notes, request.note_budget(config)) if note]
-    for line in (objective.describe(), *notes):
-        options.progress.say(line)
+    notes: list[str] = []
+
+    def note(*lines: str) -> None:
+        notes.extend(filter(None, lines))
+        for line in filter(None, lines):
+            options.progress.say(line)
+
+    options.progress.say(objective.describe())
+    note(*map(str, (device, choose_threads(), keep_freed_memory())), *objective.notes, request.note_budget(config))
     callbacks = objective.callbacks()
+    pretrained = objective.init.identity() if objective.init else {"from": None}
     trainer = Trainer(
         objective,
         config,
         out,
         save_every=options.save_every,
         progress=options.progress,
-        identity=_identity(objective),
+        identity={**objective.settings(), "examples": objective.fingerprint(), **pretrained},
         lr_multipliers=objective.lr_multipliers,
         resume_command=options.resume_command,
         callbacks=callbacks,
     )
-    if options.force:  # the earlier run is removed only when nothing can be wrong with this one any more
+    if options.force:  # remove the earlier run only after this one has passed all checks
         clear_output(out)
     state = trainer.fit(resume=options.resume)
-
-    def say(lines: Sequence[str]) -> None:
-        for line in lines:
-            options.progress.say(line)
-        notes.extend(lines)
-
-    say(diagnose(state, config))
+    note(*diagnose(state, config))
     settings = _settings(request, objective, config)
-    written = _Written(request, objective, config, sources, settings)
+    origin: dict[str, Any] = {name: settings[name] for name in ("from", "size") if name in settings}
+    training = {**origin, **config.to_dict()}
+    weights = objective.init.close(objective.model, out) if objective.init else None
+
+    def save(scores: Sequence[Score]) -> None:
+        card_scores = [replace(score, on=score.on or objective.scored_on) for score in scores]
+        save_predictor(
+            objective.predictor(),
+            out,
+            weights=weights,
+            settings=settings,
+            training=training,
+            sources=sources,
+            scores=card_scores,
+            force=True,
+        )
+
     try:
-        written.write(())  # before the scores: whatever happens to them, the model is there
+        save(())  # save before evaluating, so that a failed evaluation does not lose the model
         options.progress.say(f"evaluating: {objective.scored_on}")
         scores, samples = objective.evaluate()
-        say([note for note in [no_better(scores)] if note])
+        note(no_better(scores))
         for callback in callbacks:
-            more = callback.on_scores()
-            say(more.notes)
-            scores = [*scores, *more.scores]
-        written.write(scores)
-        write_report(
-            out / REPORT,
-            title=out.name,
-            loss_unit=objective.loss_unit,
-            scores=scores,
-            samples=samples,
-            sample_names=objective.sample_names,
-            settings=settings,
-            notes=[*notes, f"scores: on {objective.scored_on}"],
-            traces=objective.traces(samples),
-        )
+            extra = callback.on_scores()
+            note(*extra.notes)
+            scores = [*scores, *extra.scores]
+        save(scores)
+        notes.append(f"scores: on {objective.scored_on}")
+        write_report(out / REPORT, objective, scores=scores, samples=samples, settings=settings, notes=notes)
     except KeyboardInterrupt:
+        command = options.resume_command(out, None)
         raise InterruptedRunError(
-            "interrupted after the training, which is saved. Score the model with:\n"
-            f"  {options.resume_command(out, None)}"
+            f"interrupted after training, which is saved. Evaluate the model with:\n  {command}", hint=command
         ) from None
     except FolderError as error:
+        command = options.resume_command(out, None)
         raise FolderError(
-            f"{error} The training is saved. Write the model with:\n  {options.resume_command(out, None)}"
+            f"{error} The training run is saved. Write the model with:\n  {command}", path=error.path, hint=command
         ) from error
     return Run(objective.predictor(), out, state, scores, samples, objective.scored_on)
 
 
-def _identity(objective: Any) -> dict[str, Any]:
-    """Settings and data that a resumed run must share, besides the training config."""
-    pretrained = objective.init.identity() if objective.init else {"from": None}
-    return {**objective.settings(), "examples": objective.fingerprint(), **pretrained}
-
-
 def _settings(request: TrainRequest, objective: Any, config: TrainingConfig) -> dict[str, Any]:
-    """All settings of a run, for card and report."""
-    chosen: dict[str, Any] = {"task": request.spec.name, "model": request.architecture.name}
-    chosen |= objective.init.settings() if objective.init else {"size": request.preset}
-    return {**chosen, **config.to_dict(), **objective.settings(), **objective.predictor().config.to_dict()}
-
-
-class _Written:
-    """The model folder of a run, which is written twice: before and after scoring."""
-
-    def __init__(
-        self,
-        request: TrainRequest,
-        objective: Any,
-        config: TrainingConfig,
-        sources: Sequence[CardData],
-        settings: Mapping[str, Any],
-    ) -> None:
-        from regard.training.pretrained_init import whole
-
-        self.request, self.objective, self.sources, self.settings = request, objective, sources, settings
-        self.training = {**{k: settings[k] for k in ("from", "size") if k in settings}, **config.to_dict()}
-        self.weights = objective.init.close(objective.model, request.out) if objective.init else whole(objective.model)
-
-    def write(self, scores: Sequence[Score]) -> None:
-        from regard.checkpoint.predictors import write_predictor
-
-        on = self.objective.scored_on
-        write_predictor(
-            self.objective.predictor(),
-            self.request.out,
-            weights=self.weights,
-            training=self.training,
-            sources=tuple(self.sources),
-            settings=self.settings,
-            scores=tuple(CardScore(metric=s.name, value=s.value, on=s.on or on, signature=s.signature) for s in scores),
-            force=True,
-        )
+    """Return all settings of a run, for the model card and the report."""
+    start = objective.init.settings() if objective.init else {"size": request.preset}
+    return {
+        "task": request.spec.name,
+        "model": request.architecture.name,
+        **start,
+        **config.to_dict(),
+        **objective.settings(),
+        **objective.predictor().config.to_dict(),
+    }

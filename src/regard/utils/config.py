@@ -1,12 +1,12 @@
-"""Configs: frozen pydantic models that stand beside the thing they configure.
+"""`Config`, the base of all configs: frozen pydantic models.
 
-A config is the only source of its options: flags, Python arguments, validation, JSON schema and model folders derive
-from its fields, each with a description, a default and a range. Unknown keys and bad values raise a `UsageError` that
-names the field, the value and what is allowed.
+Flags, Python arguments, validation, JSON schema and `config.json` derive from the fields of a config, each with a
+description, a default and a range. Unknown keys and bad values raise a `UsageError` with field, value and valid values.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import Mapping
 from types import NoneType
@@ -20,23 +20,15 @@ from regard.utils.errors import UsageError, unknown
 
 T = TypeVar("T")
 
-_EXPECTED = {  # by the prefix of pydantic's error type
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "string": "text",
-    "tuple": "a list",
-    "list": "a list",
-    "dict": "a mapping",
-    "path": "a path",
-    "finite": "a finite number",
-}
+# What a field expects, by the prefix of pydantic's error type.
+_EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false", "string": "a string", "tuple": "a list",
+             "list": "a list", "dict": "a mapping", "path": "a path", "finite": "a finite number"}  # fmt: skip
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "greater_than": ("gt", "more than"),
            "less_than_equal": ("le", "at most"), "less_than": ("lt", "less than")}  # fmt: skip
 
 
 class Config(BaseModel):
-    """Base of all configs: frozen, refuses unknown keys, speaks in `UsageError`s."""
+    """Base of all configs: frozen, rejects unknown keys, raises `UsageError`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
@@ -47,7 +39,7 @@ class Config(BaseModel):
             raise usage_error(error, type(self)) from None
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values, validated."""
+        """A validated copy with some values changed."""
         return type(self)(**{**dict(self), **changes})
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +52,7 @@ class Config(BaseModel):
 
 
 def field_default(config: type[Config], name: str, default: Any) -> Any:
-    """The field `name` of another config with another default: for subclasses that keep its description and range."""
+    """A field of another config with a different default; description and range stay."""
     return FieldInfo.merge_field_infos(config.model_fields[name], default=default)
 
 
@@ -70,29 +62,29 @@ def split_settings(
     *,
     fixed: Mapping[type[Config], typing.Collection[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Give each setting to the first config that has a field of its name; `fixed` fields cannot be set."""
+    """Assign each setting to the first config with a field of that name; `fixed` fields cannot be set."""
     free = [owner.field_names().difference((fixed or {}).get(owner, ())) for owner in owners]
     parts: list[dict[str, Any]] = [{} for _ in owners]
     for name, value in settings.items():
-        place = next((place for place, names in enumerate(free) if name in names), None)
-        if place is None:
+        index = next((index for index, names in enumerate(free) if name in names), None)
+        if index is None:
             raise unknown("setting", name, frozenset().union(*free))
-        parts[place][name] = value
+        parts[index][name] = value
     return parts
 
 
 def typed_values(config: type[Config], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of some fields of a config in their types: text from flags becomes numbers. Bad values raise."""
+    """Convert values of some fields of a config to their types, such as strings from flags. Bad values raise."""
     fields = {name: (config.model_fields[name].annotation, config.model_fields[name]) for name in values}
     partial: type[Config] = create_model(config.__name__, __base__=Config, **fields)  # type: ignore[call-overload]
     return dict(partial(**values))
 
 
 def usage_error(error: ValidationError, config: type[BaseModel]) -> UsageError:
-    """The first fault that pydantic found, as one of our errors."""
+    """The first validation error as a `UsageError`."""
     fault = error.errors(include_url=False)[0]
     raised = fault.get("ctx", {}).get("error")
-    if isinstance(raised, UsageError):  # from a validator of ours
+    if isinstance(raised, UsageError):  # from a validator of a config
         return raised
     name = ".".join(str(part) for part in fault["loc"] if not str(part).startswith("function-"))
     field, value = str(fault["loc"][0]) if fault["loc"] else "", fault["input"]
@@ -103,61 +95,40 @@ def usage_error(error: ValidationError, config: type[BaseModel]) -> UsageError:
     choices = _choices(config.model_fields[field].annotation) if field in config.model_fields else ()
     if fault["type"] == "literal_error" and choices and isinstance(value, str):
         return unknown(field, value, choices)
-    return UsageError(f"{name} must be {_expected(fault, choices)}, not {_shown(value)}.", argument=field, value=value)
+    shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}…"
+    return UsageError(f"{name} must be {_expected(fault, choices)}, not {shown}.", argument=field, value=value)
 
 
 def _expected(fault: ErrorDetails, choices: tuple[str, ...]) -> str:
-    kind, context = fault["type"], fault.get("ctx", {})
-    if kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        return f"{words} {context[key]}"
+    if fault["type"] in _BOUNDS:
+        key, words = _BOUNDS[fault["type"]]
+        return f"{words} {fault.get('ctx', {})[key]}"
     if choices:
         return f"one of {', '.join(choices)}"
-    prefix = kind.partition("_")[0]
-    return _EXPECTED.get(prefix) or fault["msg"].removeprefix("Input should be ")
+    return _EXPECTED.get(fault["type"].partition("_")[0]) or fault["msg"].removeprefix("Input should be ")
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
-    """The values of a Literal, also inside an optional type."""
-    if typing.get_origin(annotation) is typing.Literal:
-        return tuple(map(str, typing.get_args(annotation)))
+    """The values of a Literal."""
+    kind = value_type(annotation)
+    return tuple(map(str, typing.get_args(kind))) if typing.get_origin(kind) is typing.Literal else ()
+
+
+def value_type(annotation: Any) -> Any:
+    """The type of an optional value without its None."""
     members = [member for member in typing.get_args(annotation) if member is not NoneType]
-    return _choices(members[0]) if len(members) == 1 and typing.get_origin(annotation) is not tuple else ()
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
-
-
-# Dataclass configs, until they are pydantic models.
+    return members[0] if NoneType in typing.get_args(annotation) and len(members) == 1 else annotation
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """The fields of a config as JSON-ready values."""
-    if isinstance(config, Config):
-        return config.to_dict()
-    import dataclasses
-
-    return {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    """The fields of a config or a dataclass as JSON-ready values."""
+    return config.to_dict() if isinstance(config, Config) else dataclasses.asdict(config)
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any]) -> T:
-    """Build `cls` from `values`; lists become tuples, unknown keys raise."""
-    if issubclass(cls, Config):
-        return cls(**values)
-    import dataclasses
-
-    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    """Build a dataclass from JSON values; lists become tuples, unknown keys raise."""
+    fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in values:
-        if key not in known:
-            raise unknown(f"{cls.__name__} setting", key, known)
-    return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
+        if key not in fields:
+            raise unknown(f"{cls.__name__} setting", key, fields)
+    return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})

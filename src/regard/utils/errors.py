@@ -1,7 +1,7 @@
 """The errors that regard raises on purpose.
 
-A message names what was given, what is allowed and what to do next; fields carry the same for programs. The command
-line prints the message without a traceback. Any other exception that escapes is a bug and keeps its traceback.
+A message names the argument, its value, what is allowed and what to do next; fields hold the same for programs. The
+command line prints the message without a traceback. Any other exception that escapes is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -12,110 +12,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-# Names from other libraries and common abbreviations, with the names that regard uses. They serve for suggestions only
-# and are never accepted. Of several names the first one that is allowed is suggested.
+# Names in regard (left of the colon) and their names in other libraries or common abbreviations (right). The latter are
+# only used for suggestions, never accepted. Of several names on the left, the first one that is allowed is suggested.
+_SYNONYM_TABLE = """
+learning_rate: lr rate; batch_size batch_tokens: bs batch train_batch_size per_device_train_batch_size;
+batch_size: batch_rows; d_model: hidden_size hidden_dim width dim embed_dim embedding_dim n_embd;
+num_layers num_encoder_layers: num_hidden_layers n_layer n_layers layers depth;
+num_heads: num_attention_heads n_head n_heads nhead heads; num_kv_heads: num_key_value_heads key_value_heads;
+head_dim: head_width head_size; d_ff: intermediate_size ffn_dim dim_feedforward n_inner hidden;
+context_length max_positions: n_positions n_ctx block_size max_position_embeddings; context_length: context;
+max_seq_len max_new_tokens: max_length max_tokens; max_seq_len max_length max_new_tokens: max_len;
+max_seq_len max_length: max_seq_length; max_seq_len context_length: sequence_length;
+vocab_size: pieces vocabulary_size n_vocab; num_beams: beams beam beam_size beam_width; n_best n: num_return_sequences;
+weight_decay: wd l2; warmup_steps: warmup num_warmup_steps; schedule: scheduler lr_scheduler lr_scheduler_type;
+epochs: num_epochs n_epochs num_train_epochs; steps: max_steps num_steps iterations;
+max_grad_norm: clip grad_clip clip_grad_norm gradient_clip_val; adam_eps: adam_epsilon epsilon; beta1: adam_beta1;
+beta2: adam_beta2; optimizer: optim; label_smoothing: smoothing label_smoothing_factor;
+seed: random_state random_seed rng; val_fraction: validation_share validation_split test_size;
+weight_averaging ema_decay: ema; patience: early_stopping_patience; log_every: logging_steps; save_every: save_steps;
+num_evals: eval_steps; rope_theta: rope_base; stride: doc_stride; no_answer_threshold: null_score_diff_threshold;
+out: output_dir output; lora_rank: r rank
+"""
 SYNONYMS: dict[str, tuple[str, ...]] = {
-    "lr": ("learning_rate",),
-    "rate": ("learning_rate",),
-    "bs": ("batch_size", "batch_tokens"),
-    "batch": ("batch_size", "batch_tokens"),
-    "batch_rows": ("batch_size",),
-    "train_batch_size": ("batch_size", "batch_tokens"),
-    "per_device_train_batch_size": ("batch_size", "batch_tokens"),
-    "hidden_size": ("d_model",),
-    "hidden_dim": ("d_model",),
-    "width": ("d_model",),
-    "dim": ("d_model",),
-    "embed_dim": ("d_model",),
-    "embedding_dim": ("d_model",),
-    "n_embd": ("d_model",),
-    "num_hidden_layers": ("num_layers", "num_encoder_layers"),
-    "n_layer": ("num_layers", "num_encoder_layers"),
-    "n_layers": ("num_layers", "num_encoder_layers"),
-    "layers": ("num_layers", "num_encoder_layers"),
-    "depth": ("num_layers", "num_encoder_layers"),
-    "num_attention_heads": ("num_heads",),
-    "n_head": ("num_heads",),
-    "n_heads": ("num_heads",),
-    "nhead": ("num_heads",),
-    "heads": ("num_heads",),
-    "num_key_value_heads": ("num_kv_heads",),
-    "key_value_heads": ("num_kv_heads",),
-    "head_width": ("head_dim",),
-    "head_size": ("head_dim",),
-    "intermediate_size": ("d_ff",),
-    "ffn_dim": ("d_ff",),
-    "dim_feedforward": ("d_ff",),
-    "n_inner": ("d_ff",),
-    "hidden": ("d_ff",),
-    "n_positions": ("context_length", "max_positions"),
-    "n_ctx": ("context_length", "max_positions"),
-    "block_size": ("context_length", "max_positions"),
-    "max_position_embeddings": ("context_length", "max_positions"),
-    "context": ("context_length",),
-    "max_length": ("max_seq_len", "max_new_tokens"),
-    "max_len": ("max_seq_len", "max_length", "max_new_tokens"),
-    "max_seq_length": ("max_seq_len", "max_length"),
-    "max_tokens": ("max_seq_len", "max_new_tokens"),
-    "sequence_length": ("max_seq_len", "context_length"),
-    "pieces": ("vocab_size",),
-    "vocabulary_size": ("vocab_size",),
-    "n_vocab": ("vocab_size",),
-    "beams": ("num_beams",),
-    "beam": ("num_beams",),
-    "beam_size": ("num_beams",),
-    "beam_width": ("num_beams",),
-    "num_return_sequences": ("n_best", "n"),
-    "wd": ("weight_decay",),
-    "l2": ("weight_decay",),
-    "warmup": ("warmup_steps",),
-    "num_warmup_steps": ("warmup_steps",),
-    "scheduler": ("schedule",),
-    "lr_scheduler": ("schedule",),
-    "lr_scheduler_type": ("schedule",),
-    "num_epochs": ("epochs",),
-    "n_epochs": ("epochs",),
-    "num_train_epochs": ("epochs",),
-    "max_steps": ("steps",),
-    "num_steps": ("steps",),
-    "iterations": ("steps",),
-    "clip": ("max_grad_norm",),
-    "grad_clip": ("max_grad_norm",),
-    "clip_grad_norm": ("max_grad_norm",),
-    "gradient_clip_val": ("max_grad_norm",),
-    "adam_epsilon": ("adam_eps",),
-    "epsilon": ("adam_eps",),
-    "adam_beta1": ("beta1",),
-    "adam_beta2": ("beta2",),
-    "optim": ("optimizer",),
-    "smoothing": ("label_smoothing",),
-    "label_smoothing_factor": ("label_smoothing",),
-    "random_state": ("seed",),
-    "random_seed": ("seed",),
-    "rng": ("seed",),
-    "validation_share": ("val_fraction",),
-    "validation_split": ("val_fraction",),
-    "test_size": ("val_fraction",),
-    "ema": ("weight_averaging", "ema_decay"),
-    "early_stopping_patience": ("patience",),
-    "logging_steps": ("log_every",),
-    "save_steps": ("save_every",),
-    "eval_steps": ("num_evals",),
-    "rope_base": ("rope_theta",),
-    "doc_stride": ("stride",),
-    "null_score_diff_threshold": ("no_answer_threshold",),
-    "output_dir": ("out",),
-    "output": ("out",),
-    "r": ("lora_rank",),
-    "rank": ("lora_rank",),
+    synonym: tuple(names.split())
+    for names, synonyms in (row.split(":") for row in _SYNONYM_TABLE.split(";"))
+    for synonym in synonyms.split()
 }
 
 
 class RegardError(Exception):
-    """Something failed that the user can do something about (exit code 1).
-
-    The message is for people; the fields say the same for programs, each None where it does not apply.
-    """
+    """A failure that the user can fix (exit code 1). Fields that do not apply are None."""
 
     exit_code = 1
 
@@ -123,12 +49,12 @@ class RegardError(Exception):
         self,
         message: str = "",
         *,
-        argument: str | None = None,  # the argument, setting or flag that is at fault, as Python spells it
-        value: Any = None,  # what was given for it
-        allowed: Iterable[Any] | None = None,  # what may be given
-        path: Path | str | None = None,  # the file or folder at fault
+        argument: str | None = None,  # the argument or setting that is wrong, as in Python: `batch_size`
+        value: Any = None,  # its value
+        allowed: Iterable[Any] | None = None,  # the valid values
+        path: Path | str | None = None,  # the file or folder that is wrong
         line: int | None = None,  # of that file, counted from 1
-        hint: str | None = None,  # what to do about it, such as the name that was probably meant
+        hint: str | None = None,  # the likely intended name, or what to do
     ) -> None:
         super().__init__(message)
         self.argument = argument
@@ -140,7 +66,7 @@ class RegardError(Exception):
 
 
 class UsageError(RegardError, ValueError):
-    """The request itself is wrong: an unknown name, a value out of range, a missing file (exit code 2)."""
+    """A wrong request: an unknown name, a value out of range, a missing file (exit code 2)."""
 
     exit_code = 2
 
@@ -150,23 +76,23 @@ class DataError(RegardError):
 
 
 class MissingColumnError(UsageError, DataError):
-    """A column was asked for that a table does not have: its name was given wrongly (exit code 2)."""
+    """A table has no column with the given name (exit code 2)."""
 
 
 class FolderError(RegardError):
-    """A model folder or checkpoint is torn, altered or of another kind."""
+    """A model folder or checkpoint is incomplete, altered or of another kind."""
 
 
 class MissingFolderError(UsageError, FolderError):
-    """Where a model folder should be there is none: the path was given wrongly (exit code 2)."""
+    """The given path is not a model folder (exit code 2)."""
 
 
 class DivergenceError(RegardError):
-    """The loss became NaN, infinite or ran away; the last good weights are kept."""
+    """The loss diverged or became NaN or infinite; the last good weights are kept."""
 
 
 def suggest_name(given: str, allowed: Iterable[str]) -> str | None:
-    """The name of `allowed` that was probably meant: a known synonym first, else the nearest spelling."""
+    """The allowed name that the user probably meant: a known synonym first, else the nearest spelling."""
     names = list(allowed)
     key = given.lstrip("-").replace("-", "_").lower()
     by_key = {name.lstrip("-").replace("-", "_").lower(): name for name in names}
@@ -178,7 +104,7 @@ def suggest_name(given: str, allowed: Iterable[str]) -> str | None:
 
 
 def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
-    """The error for a name that is not one of `allowed`, with the one that was probably meant."""
+    """The error for a name that is not allowed, with a suggestion; `what` says what kind of name it is."""
     names = sorted(allowed)
     meant = suggest_name(given, names)
     hint = "" if meant is None else f" Did you mean {meant!r}?"
@@ -192,7 +118,7 @@ def number_of(count: int, noun: str, plural: str = "") -> str:
 
 
 def shorten_list(names: Sequence[str], *, shown: int = 5) -> str:
-    """The first few names of a list for a message, and how many more there are."""
+    """The first few names of a list and the number of the others, for messages."""
     rest = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -202,13 +128,13 @@ def config_errors(file: Path) -> Iterator[None]:
     """Turn errors about settings into errors about the file that holds them."""
     try:
         yield
-    except UsageError as error:
-        raise _unusable(file, str(error)) from None
-    except KeyError as error:
-        raise _unusable(file, f"{error} is missing.") from None
-    except (TypeError, AttributeError) as error:
-        raise _unusable(file, f"a value is of the wrong type ({error}).") from None
-
-
-def _unusable(file: Path, what: str) -> FolderError:
-    return FolderError(f"{file} cannot be used: {what} Correct it, or copy the folder again.", path=str(file))
+    except (UsageError, KeyError, TypeError, AttributeError) as error:
+        reason = f"a value has the wrong type ({error})."
+        if isinstance(error, UsageError | KeyError):
+            reason = str(error) if isinstance(error, UsageError) else f"{error} is missing."
+        raise FolderError(
+            f"{file} cannot be used: {reason} Correct it, or copy the folder again.",
+            argument=getattr(error, "argument", None),
+            value=getattr(error, "value", None),
+            path=file,
+        ) from None

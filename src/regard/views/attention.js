@@ -8,7 +8,7 @@
 import { choice, download, el, isFramed, onThemeChange, slider, themeOf, tick } from "./dom.js";
 import { heatMap } from "./heatmap.js";
 import { headLines } from "./lines.js";
-import { colourTable, headColour } from "./palette.js";
+import { colorTable, headColor } from "./palette.js";
 import { everyHead, Selection } from "./selection.js";
 import { Stage } from "./stage.js";
 import { headTile } from "./tiles.js";
@@ -168,11 +168,11 @@ class AttentionViewer {
       onInput: (threshold) => this.change({ threshold }),
     });
     const palette = choice({
-      label: "Colours",
+      label: "Colors",
       name: "palette",
       options: [
-        { value: "colour", label: "Colour" },
-        { value: "grey", label: "Grey", title: "White = high" },
+        { value: "color", label: "Color" },
+        { value: "gray", label: "Gray", title: "White = high" },
       ],
       value: state.palette,
       onChange: (value) => this.change({ palette: value }),
@@ -319,7 +319,7 @@ class AttentionViewer {
     const layer = await this.store.get(this.state.map);
     if (turn !== this.turn) return; // a newer refresh has started
     this.theme = themeOf(this.section);
-    this.table = colourTable(this.state.palette, this.theme.dark);
+    this.table = colorTable(this.state.palette, this.theme.dark);
     this.selection.use(layer);
     this.showHeads();
     const wide = this.state.mode === "overview";
@@ -353,7 +353,7 @@ class AttentionViewer {
       numbers: state.numbers,
       gold: map.gold ? this.data.gold.map(([row, column]) => selection.toSpot({ row, column })) : [],
       heads: state.heads,
-      colourOf: (head) => headColour(head, theme.dark),
+      colorOf: (head) => headColor(head, theme.dark),
       hover: selection.toSpot(state.hover),
       theme,
       shared: this.shared,
@@ -458,7 +458,7 @@ class AttentionViewer {
       this.legend.replaceChildren(...overviewLegend(fixed));
       return;
     }
-    const ofMap = () => mapLegend(this.table.gradient, this.selection.maximum(), palette === "grey");
+    const ofMap = () => mapLegend(this.table.gradient, this.selection.maximum(), palette === "gray");
     const ofLines = ({ lines, found }) => linesLegend(lines.length, found);
     const parts = mode === "lines" ? ofLines(this.selection.lines()) : ofMap();
     if (map.gold && this.data.gold.length) parts.push(goldLegend());
@@ -534,10 +534,10 @@ class AttentionViewer {
     const { selection } = this;
     const at = selection.inFocus();
     const release = this.state.pin ? () => this.change({ pin: null }) : null;
-    const colourOf = (head) => headColour(head, this.theme.dark);
+    const colorOf = (head) => headColor(head, this.theme.dark);
     const parts = at
       ? partnerBars(at.axis, selection.nameOf(at), selection.ranked(at), { remark: selection.meanRemark(), onRelease: release })
-      : strongestLinks(selection.strongest(), colourOf);
+      : strongestLinks(selection.strongest(), colorOf);
     this.details.replaceChildren(...parts);
   }
 }

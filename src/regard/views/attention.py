@@ -1,14 +1,14 @@
 """Attention weights with their tokens → a View, or a file of numbers.
 
 One viewer serves every kind of attention: heat map, lines between tokens, and an overview of all heads. This
-module checks the weights, packs them small enough that 512 tokens × 144 heads open smoothly, and draws the
-first state as a still picture. It does not know any model, and computes no weights itself.
+module checks the weights, packs them so that 512 tokens × 144 heads open smoothly, and draws the first state as a
+still picture. It does not know any model, and computes no weights itself.
 
-Packing. A weight w is stored as the integer nearest to √w · L, with L = 65535, or 255 when all maps together
-hold more than SIXTEEN_BIT_LIMIT weights, and read back as (q / L)². The root spends the levels where
-attention lives, near zero: with linear steps of 1/255 an even look at 512 tokens would vanish. The error is at
-most √w/L + 1/(4L²): below 1.6e-5 for 16 bits, below 0.004 for 8 bits, and 20 times smaller for weights
-near 0.002. Each layer is compressed on its own, and the browser unpacks only the layer that is shown.
+Packing. A weight w is stored as the integer nearest to √w · L, with L = 65535, or 255 if all maps together have more
+than SIXTEEN_BIT_LIMIT weights, and read back as (q / L)². The root gives small weights more levels: with linear steps
+of 1/255, uniform attention over 512 tokens would vanish. The error is at most √w/L + 1/(4L²): below 1.6e-5 for 16
+bits, below 0.004 for 8 bits, and 20 times smaller for weights near 0.002. Each layer is compressed separately, and the
+browser unpacks only the layer that it shows.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regard.nn.hooks import Trace
 from regard.utils.errors import UsageError, unknown
-from regard.views.packing import packed
-from regard.views.picture import INK, MUTED, Picture, text_width, token_label
-from regard.views.view import View, write_whole
+from regard.views.page import pack_integers
+from regard.views.picture import MUTED, Picture, color_table, pixels_of, text_width, token_label
+from regard.views.view import DATA_FORMATS, View, write_output
 
-SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it 8 bits keep the page small
+SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it, 8 bits keep the page small
 ROW_SUM_TOLERANCE = 0.02  # half-precision softmax rows miss 1 by up to about this much
-COLOUR_STOPS = ("#f6f5f2", "#d5d6ee", "#a3a6e1", "#6c66c8", "#43329a", "#241957")  # low to high, on light paper
-GOLD_COLOUR = "#e07b00"
+GOLD_COLOR = "#e07b00"
 
 _ADDRESS = re.compile(r"^(?P<stack>[\w.]+?)\.(?P<layer>\d+)\.(?P<role>\w+)$")
-_KINDS = {  # what the two ends of each kind of attention are called
+_KINDS = {  # label of each kind of attention, and what its queries and keys are
     "encoder.self": ("Encoder self", "in–in"),
     "decoder.self": ("Decoder self", "out–out"),
     "decoder.cross": ("Cross", "in–out"),
@@ -53,14 +53,87 @@ class AttentionMap:
     address: str  # where in the model: "encoder.0.self", "decoder.2.cross"
     rows: Sequence[str]  # query tokens
     columns: Sequence[str]  # key tokens
-    weights: npt.NDArray[Any]  # (heads, queries, keys); each row sums to 1, or to 0 where nothing may be seen
+    weights: npt.NDArray[Any]  # (heads, queries, keys); each row sums to 1, or to 0 if everything is masked
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights)
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", np.asarray(self.weights))
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "columns", tuple(self.columns))
         _check(self)
+
+    @property
+    def kind(self) -> str:
+        """The address without its layer: "decoder.2.cross" → "decoder.cross"."""
+        match = _ADDRESS.match(self.address)
+        return f"{match['stack']}.{match['role']}" if match else self.address
+
+    @property
+    def layer(self) -> int:
+        match = _ADDRESS.match(self.address)
+        return int(match["layer"]) if match else 0
+
+    def labels(self) -> dict[str, Any]:
+        """The address and the tokens, as JSON values."""
+        return {"address": self.address, "rows": list(self.rows), "columns": list(self.columns)}
+
+    def numbers(self) -> dict[str, Any]:
+        """The weights with their tokens, as JSON values."""
+        return {**self.labels(), "weights": self.weights.tolist()}
+
+
+def _check(m: AttentionMap) -> None:
+    def error(argument: str, message: str) -> UsageError:
+        return UsageError(f"attention map {m.address!r}: {message}", argument=argument)
+
+    weights, shape = m.weights, m.weights.shape
+    if not m.address:
+        raise error("address", "the address is empty. Give one such as 'encoder.0.self'.")
+    if weights.ndim != 3 or 0 in shape:
+        raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
+    for axis, (name, tokens) in enumerate((("rows", m.rows), ("columns", m.columns)), 1):
+        if len(tokens) != shape[axis]:
+            raise error(
+                name, f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
+            )
+        no_token = next((token for token in tokens if not isinstance(token, str)), None)
+        if no_token is not None:
+            raise error(name, f"{name} must be tokens (strings), but have {no_token!r}. Decode the ids first.")
+    if not np.issubdtype(weights.dtype, np.floating):
+        raise error("weights", f"weights are {weights.dtype}; they must be floating-point numbers.")
+    if not np.isfinite(weights).all():
+        raise error("weights", "weights have NaN or infinity; they must be numbers from 0 to 1.")
+    low, high = weights.min(), weights.max()
+    if low < 0 or high > 1 + ROW_SUM_TOLERANCE:
+        message = f"weights range from {low:.4g} to {high:.4g}, not from 0 to 1. Pass the output of the softmax."
+        raise error("weights", message)
+    sums = weights.sum(axis=-1, dtype=np.float64)
+    wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
+    if len(wrong):
+        head, row = (int(index) for index in wrong[0])
+        raise error(
+            "weights",
+            f"the weights of head {head}, row {row} ({m.rows[row]!r}) sum to {sums[head, row]:.4g}; each row must sum "
+            "to 1 (or to 0 if everything is masked). Check that axis 1 has the queries and axis 2 the keys.",
+        )
+
+
+def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
+    """Every attention of one text of a trace, in the order of the forward pass, without padding."""
+    if not trace.captured:
+        raise UsageError("the trace is empty: run the model inside the `with capture(model)` block.", argument="trace")
+    maps = []
+    for address in trace.captured:
+        weights = trace.weights(address, batch=batch).detach().float().cpu().numpy()
+        rows, columns = trace.labels(address, batch)
+        # A text that is shorter than its batch has padding at its end: masked as a key, meaningless as a query.
+        weights = weights[:, : len(rows), : len(columns)]
+        maps.append(AttentionMap(address=address, rows=rows, columns=columns, weights=weights))
+    return maps
+
+
+def default_map(maps: Sequence[AttentionMap]) -> str:
+    """The address to show first: the last cross-attention, or the last map if there is none."""
+    return next((m.address for m in reversed(maps) if m.address.endswith(".cross")), maps[-1].address)
 
 
 def attention_view(
@@ -72,215 +145,129 @@ def attention_view(
     initial_head: int | None = None,
     gold: Sequence[tuple[int, int]] | None = None,
 ) -> View:
-    """A view of `maps` that opens at address `initial` (the first map) and `initial_head` (the mean of all).
+    """A view of `maps` that opens at address `initial` (default: the first) and `initial_head` (default: the mean).
 
-    `gold` holds true (row, column) links, outlined in the cross-attention maps, or in all maps where there is
-    no cross-attention. `note` is a sentence shown under the title.
+    `gold` holds gold alignments as (row, column), outlined in the cross-attention maps, or in all maps if there is
+    no cross-attention. `note` is a sentence shown under the title. Saved as .csv, .json or .npy, the view writes the
+    weights of its initial map.
     """
-    maps = list(maps)
     if not maps:
-        raise UsageError("an attention view needs at least one map; none was given. Capture a layer first.")
-    addresses = [one.address for one in maps]
-    twice = next((address for address in addresses if addresses.count(address) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two maps have the address {twice!r}; give each layer and kind once.")
-    if initial is not None and initial not in addresses:
-        raise unknown("attention address", initial, addresses)
-    first = maps[addresses.index(initial)] if initial is not None else maps[0]
+        raise UsageError("an attention view needs at least one map. Capture a layer first.", argument="maps")
+    by_address: dict[str, AttentionMap] = {}
+    for m in maps:
+        if by_address.setdefault(m.address, m) is not m:
+            message = f"two maps have the address {m.address!r}; pass each attention once."
+            raise UsageError(message, argument="maps", value=m.address)
+    if initial is not None and initial not in by_address:
+        raise unknown("attention address", initial, by_address)
+    first = maps[0] if initial is None else by_address[initial]
     heads = len(first.weights)
     if initial_head is not None and not 0 <= initial_head < heads:
-        raise UsageError(
-            f"initial_head is {initial_head}, but {first.address} has heads 0 to {heads - 1}; "
-            "leave it out for the mean of all heads."
-        )
-    links = _checked_gold(gold or (), maps)
-    data = _data(maps, title=title, note=note, first=first, head=initial_head, gold=links)
-    draw = partial(_draw, first, head=initial_head, title=title, gold=links if _is_linked(first, maps) else [])
-    return View("attention", data, title, draw)
+        message = f"{first.address} has heads 0 to {heads - 1}, not {initial_head}. Leave it out for the mean of all."
+        raise UsageError(message, argument="initial_head", value=initial_head, allowed=range(heads))
+    cross = [m for m in maps if m.kind.endswith(".cross")]
+    aligned = cross or maps  # the maps that gold alignments belong to
+    links = [[int(row), int(column)] for row, column in gold or ()]
+    for m in aligned:
+        for row, column in links:
+            if not (0 <= row < len(m.rows) and 0 <= column < len(m.columns)):
+                shape = f"{len(m.rows)} rows and {len(m.columns)} columns"
+                message = f"gold link (row {row}, column {column}) is outside {m.address}, which has {shape}."
+                raise UsageError(message, argument="gold", value=(row, column))
+    levels = 65535 if sum(m.weights.size for m in maps) <= SIXTEEN_BIT_LIMIT else 255
+    axes = list(dict.fromkeys(tokens for m in maps for tokens in (m.rows, m.columns)))  # layers share their tokens
+    data = {
+        "levels": levels,
+        "axes": [list(tokens) for tokens in axes],
+        "maps": [_map_data(m, axes, levels, gold=m in aligned) for m in maps],
+        "initial": {"address": first.address, "head": initial_head},
+        "gold": links,
+    }
+    return View(
+        "attention",
+        data,
+        title,
+        partial(_draw, first, gold=links if first in aligned else []),
+        numbers=lambda: {"attention": [m.numbers() for m in maps]},
+        note=note,
+        exports=dict.fromkeys(DATA_FORMATS, partial(save_weights, attention_map=first)),
+    )
+
+
+def _map_data(m: AttentionMap, axes: Sequence[Sequence[str]], levels: int, *, gold: bool) -> dict[str, Any]:
+    label, ends = _KINDS.get(m.kind, (m.kind, ""))
+    return {
+        "address": m.address,
+        "kind": m.kind,
+        "label": label,
+        "ends": ends,
+        "layer": m.layer,
+        "grows": m.kind.startswith("decoder"),  # decoding adds its rows one by one
+        "heads": len(m.weights),
+        "rows": axes.index(m.rows),
+        "columns": axes.index(m.columns),
+        "gold": gold,
+        "weights": pack(m.weights, levels),
+    }
 
 
 def pack(weights: npt.NDArray[Any], levels: int) -> str:
     """Weights as base64 text of zlib-compressed little-endian integers (see the top of this module)."""
     roots = np.sqrt(np.clip(weights, 0.0, 1.0).astype(np.float64))
-    return packed(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
+    return pack_integers(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
 
 
 def save_weights(path: str | os.PathLike[str], attention_map: AttentionMap) -> Path:
-    """Write the weights with their tokens, by the ending of `path`; every number is kept exactly.
+    """Write the weights with their tokens, by the suffix of `path`, without rounding.
 
     `.csv`: a line per head and query, a column per key. `.json`: one object. `.npy`: the array (heads, queries,
     keys), with the tokens beside it in `<name>.tokens.json`.
     """
     target = Path(path)
-    suffix = target.suffix.lower()
-    labels = {
-        "address": attention_map.address,
-        "rows": list(attention_map.rows),
-        "columns": list(attention_map.columns),
-    }
-    if suffix == ".csv":
-        write_whole(target, _csv(attention_map).encode("utf-8", "replace"))
-    elif suffix == ".json":
-        content = {**labels, "weights": attention_map.weights.tolist()}
-        write_whole(target, json.dumps(content).encode("utf-8"))
-    elif suffix == ".npy":
-        stream = io.BytesIO()
-        np.save(stream, attention_map.weights, allow_pickle=False)
-        write_whole(target, stream.getvalue())
-        write_whole(target.with_suffix(".tokens.json"), json.dumps(labels).encode("utf-8"))
-    else:
-        raise UsageError(f"cannot save attention weights as {target.name!r}: use .npy, .csv or .json.")
+    match target.suffix.lower():
+        case ".csv":
+            write_output(target, _csv(attention_map))
+        case ".json":
+            write_output(target, json.dumps(attention_map.numbers()))
+        case ".npy":
+            stream = io.BytesIO()
+            np.save(stream, attention_map.weights, allow_pickle=False)
+            write_output(target, stream.getvalue())
+            write_output(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
+        case suffix:
+            message = f"cannot save attention weights as {target.name!r}. Use .csv, .json or .npy."
+            raise UsageError(message, argument="path", value=suffix, allowed=DATA_FORMATS, path=target)
     return target
 
 
-def _check(one: AttentionMap) -> None:
-    where = f"attention map {one.address!r}"
-    weights = one.weights
-    if not one.address:
-        raise UsageError("an attention map needs an address such as 'encoder.0.self'; it was empty.")
-    if weights.ndim != 3 or 0 in weights.shape:
-        raise UsageError(
-            f"{where}: weights have shape {weights.shape}; they must be (heads, queries, keys), none of them 0."
-        )
-    if weights.shape[1:] != (len(one.rows), len(one.columns)):
-        raise UsageError(
-            f"{where}: weights have shape {weights.shape}, but there are {len(one.rows)} row tokens and "
-            f"{len(one.columns)} column tokens; the last two sizes must be those."
-        )
-    for name, tokens in (("rows", one.rows), ("columns", one.columns)):
-        odd = next((token for token in tokens if not isinstance(token, str)), None)
-        if odd is not None:
-            raise UsageError(f"{where}: {name} must be tokens (strings), but hold {odd!r}; decode the ids first.")
-    if not np.issubdtype(weights.dtype, np.floating):
-        raise UsageError(f"{where}: weights are {weights.dtype}; give floating-point numbers.")
-    if not np.isfinite(weights).all():
-        raise UsageError(f"{where}: weights hold NaN or infinity; they must be numbers from 0 to 1.")
-    if weights.min() < 0 or weights.max() > 1 + ROW_SUM_TOLERANCE:
-        raise UsageError(
-            f"{where}: weights go from {weights.min():.4g} to {weights.max():.4g}; they must lie between 0 and 1. "
-            "Pass the softmax's output, not its scores."
-        )
-    sums = weights.sum(axis=-1, dtype=np.float64)
-    wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
-    if len(wrong):
-        head, row = (int(index) for index in wrong[0])
-        raise UsageError(
-            f"{where}: the weights of head {head}, row {row} ({one.rows[row]!r}) sum to {sums[head, row]:.4g}; "
-            "each row must sum to 1 (or to 0 where everything is masked). Are the axes the right way round?"
-        )
-
-
-def _checked_gold(gold: Sequence[tuple[int, int]], maps: Sequence[AttentionMap]) -> list[list[int]]:
-    links = [[int(row), int(column)] for row, column in gold]
-    for one in maps:
-        if not _is_linked(one, maps):
-            continue
-        for row, column in links:
-            if not (0 <= row < len(one.rows) and 0 <= column < len(one.columns)):
-                raise UsageError(
-                    f"gold link ({row}, {column}) lies outside {one.address}, which has {len(one.rows)} rows and "
-                    f"{len(one.columns)} columns; links are (row, column) token positions from 0."
-                )
-    return links
-
-
-def _is_linked(one: AttentionMap, maps: Sequence[AttentionMap]) -> bool:
-    """Whether gold links belong to this map: to cross-attention, or to every map where there is none."""
-    crossing = [other for other in maps if _place(other.address)[0].endswith(".cross")]
-    return one in crossing if crossing else True
-
-
-def _place(address: str) -> tuple[str, int]:
-    """The kind and layer of an address: "decoder.2.cross" → ("decoder.cross", 2)."""
-    found = _ADDRESS.match(address)
-    return (f"{found['stack']}.{found['role']}", int(found["layer"])) if found else (address, 0)
-
-
-def _data(
-    maps: Sequence[AttentionMap],
-    *,
-    title: str,
-    note: str,
-    first: AttentionMap,
-    head: int | None,
-    gold: list[list[int]],
-) -> dict[str, Any]:
-    levels = 65535 if sum(one.weights.size for one in maps) <= SIXTEEN_BIT_LIMIT else 255
-    axes: list[Sequence[str]] = []  # layers share their tokens; each list is written once
-
-    def axis(tokens: Sequence[str]) -> int:
-        if tokens not in axes:
-            axes.append(tokens)
-        return axes.index(tokens)
-
-    packed = []
-    for one in maps:
-        kind, layer = _place(one.address)
-        label, ends = _KINDS.get(kind, (kind, ""))
-        packed.append(
-            {
-                "address": one.address,
-                "kind": kind,
-                "label": label,
-                "ends": ends,
-                "layer": layer,
-                "grows": kind.startswith("decoder"),  # its rows come one by one while decoding
-                "heads": len(one.weights),
-                "rows": axis(one.rows),
-                "columns": axis(one.columns),
-                "gold": _is_linked(one, maps),
-                "weights": pack(one.weights, levels),
-            }
-        )
-    return {
-        "title": title,
-        "note": note,
-        "levels": levels,
-        "axes": [list(tokens) for tokens in axes],
-        "maps": packed,
-        "initial": {"address": first.address, "head": head},
-        "gold": gold,
-    }
-
-
-def _csv(one: AttentionMap) -> str:
-    digits = 17 if one.weights.dtype.itemsize > 4 else 9  # enough to give the same float back
+def _csv(m: AttentionMap) -> str:
+    digits = 17 if m.weights.dtype.itemsize > 4 else 9  # enough to restore the same float
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["head", "query", *one.columns])
-    for head, matrix in enumerate(one.weights):
-        for token, row in zip(one.rows, matrix, strict=True):
+    writer.writerow(["head", "query", *m.columns])
+    for head, matrix in enumerate(m.weights):
+        for token, row in zip(m.rows, matrix, strict=True):
             writer.writerow([head, token, *(f"{weight:.{digits}g}" for weight in row.tolist())])
     return stream.getvalue()
 
 
-def colour_table(stops: Sequence[str] = COLOUR_STOPS) -> npt.NDArray[np.uint8]:
-    """256 colours (256, 3) that run evenly through `stops`."""
-    corners = np.array([[int(stop[at : at + 2], 16) for at in (1, 3, 5)] for stop in stops], dtype=np.float64)
-    places = np.linspace(0, len(stops) - 1, 256)
-    channels = [np.interp(places, np.arange(len(stops)), corners[:, channel]) for channel in range(3)]
-    return np.rint(np.stack(channels, axis=1)).astype(np.uint8)
-
-
-def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[int]]) -> Picture:
+def _draw(m: AttentionMap, data: dict[str, Any], *, gold: list[list[int]]) -> Picture:
     """The heat map of one head, or of the mean of all, as a still picture."""
-    matrix = (one.weights.mean(axis=0) if head is None else one.weights[head]).astype(np.float64)
+    title, head = data["title"], data["initial"]["head"]
+    matrix = (m.weights.mean(axis=0) if head is None else m.weights[head]).astype(np.float64)
     rows, columns = matrix.shape
     cell = min(36.0, max(1.5, 760 / max(rows, columns)))
-    every = max(1, int(np.ceil(13 / cell)))  # labels thin out before they touch
+    every = max(1, int(np.ceil(13 / cell)))  # draw fewer labels before they touch
     font = min(13.0, max(9.0, cell * 0.62)) if every == 1 else 11.0
     margin = 24
-    row_labels = [token_label(token) for token in one.rows]
-    column_labels = [token_label(token) for token in one.columns]
+    row_labels, column_labels = ([token_label(token) for token in tokens] for tokens in (m.rows, m.columns))
     left = margin + 18 + max(text_width(label, font) for label in row_labels[::every]) + 10
     reach = max(text_width(label, font) for label in column_labels[::every]) * 0.71  # at 45 degrees
     top = margin + 54 + 22 + reach + 12
     width = max(left + columns * cell + reach + margin, 420, margin * 2 + text_width(title, 18))
     picture = Picture(width, top + rows * cell + 70, title)
-
-    which = f"head {head or 0}" if head is not None or len(one.weights) == 1 else "mean of all heads"
-    picture.text(margin, margin + 16, title, size=18, weight=600)
-    picture.text(margin, margin + 36, f"{one.address} · {which}", fill=MUTED)
+    is_mean = head is None and len(m.weights) > 1
+    picture.heading(margin, f"{m.address} · {'mean of all heads' if is_mean else f'head {head or 0}'}")
     picture.text(left, margin + 66, "key →", size=11, fill=MUTED)
     picture.text(margin, top, "query →", size=11, fill=MUTED, angle=90)
     for index in range(0, columns, every):
@@ -289,44 +276,25 @@ def _draw(one: AttentionMap, *, head: int | None, title: str, gold: list[list[in
         baseline = top + (index + 0.5) * cell + font * 0.35
         picture.text(left - 9, baseline, row_labels[index], size=font, anchor="end")
 
-    table = colour_table()
     scale = max(float(matrix.max()), 1e-9)
-    painted = table[np.rint(matrix / scale * 255).astype(int)]  # (rows, columns, 3)
+    pixels = pixels_of(matrix, scale)  # (rows, columns, 3)
     if matrix.size <= _RECTANGLE_LIMIT:
-        gap = 2 if cell >= 16 else 0
+        gap, side = (2, cell - 2) if cell >= 16 else (0, cell)
         for row, column in np.ndindex(rows, columns):
-            red, green, blue = painted[row, column]
-            picture.rectangle(
-                left + column * cell + gap / 2,
-                top + row * cell + gap / 2,
-                cell - gap,
-                cell - gap,
-                fill=f"#{red:02x}{green:02x}{blue:02x}",
-                radius=3 if gap else 0,
-            )
+            x, y = left + column * cell + gap / 2, top + row * cell + gap / 2
+            fill = f"#{pixels[row, column].tobytes().hex()}"
+            picture.rectangle(x, y, side, side, fill=fill, radius=3 if gap else 0)
     else:
-        picture.image(left, top, columns * cell, rows * cell, painted)
+        picture.image(left, top, columns * cell, rows * cell, pixels)
     for row, column in gold:
-        picture.rectangle(
-            left + column * cell + 1,
-            top + row * cell + 1,
-            cell - 2,
-            cell - 2,
-            fill="none",
-            stroke=GOLD_COLOUR,
-            radius=4,
-        )
-    _draw_legend(picture, left, top + rows * cell + 24, table, scale, with_gold=bool(gold))
+        x, y = left + column * cell + 1, top + row * cell + 1
+        picture.rectangle(x, y, cell - 2, cell - 2, fill="none", stroke=GOLD_COLOR, radius=4)
+
+    y = top + rows * cell + 24
+    picture.image(left, y, 160, 10, color_table()[None, :, :])
+    for x, anchor, text in ((0, "start", "0"), (160, "end", f"{scale:.2f}"), (80, "middle", "weight")):
+        picture.text(left + x, y + 25, text, size=11, fill=MUTED, anchor=anchor)
+    if gold:
+        picture.rectangle(left + 186, y - 1, 12, 12, fill="none", stroke=GOLD_COLOR, radius=3)
+        picture.text(left + 205, y + 9, "gold alignment", size=11)
     return picture
-
-
-def _draw_legend(
-    picture: Picture, x: float, y: float, table: npt.NDArray[np.uint8], scale: float, *, with_gold: bool
-) -> None:
-    picture.image(x, y, 160, 10, table[None, :, :])
-    picture.text(x, y + 25, "0", size=11, fill=MUTED)
-    picture.text(x + 160, y + 25, f"{scale:.2f}", size=11, fill=MUTED, anchor="end")
-    picture.text(x + 80, y + 25, "weight", size=11, fill=MUTED, anchor="middle")
-    if with_gold:
-        picture.rectangle(x + 186, y - 1, 12, 12, fill="none", stroke=GOLD_COLOUR, radius=3)
-        picture.text(x + 205, y + 9, "gold alignment", size=11, fill=INK)

@@ -22,7 +22,7 @@ export function short(number, digits = 4) {
 
 /** A chart element that redraws when its width changes. */
 export function chart({ title, series, axis = "step", logAcross = false }) {
-  const values = series.flatMap((one) => one.points.map(([, value]) => value).filter((value) => value !== null));
+  const values = series.flatMap((line) => line.points.map(([, value]) => value).filter((value) => value !== null));
   const state = { log: false, logAcross, smooth: series.some(isNoisy), cursor: null };
   const drawing = svg("svg", { class: "chart-drawing", height: HEIGHT, role: "img", "aria-label": describe(title, series, axis) });
   const legend = el("div", { class: "chart-legend" });
@@ -54,9 +54,9 @@ export function chart({ title, series, axis = "step", logAcross = false }) {
 }
 
 function describe(title, series, axis) {
-  const parts = series.map((one) => {
-    const last = one.points.findLast(([, value]) => value !== null);
-    return last ? `${one.name} ends at ${short(last[1])} at ${axis} ${short(last[0])}` : `${one.name} has no values`;
+  const parts = series.map((line) => {
+    const last = line.points.findLast(([, value]) => value !== null);
+    return last ? `${line.name} ends at ${short(last[1])} at ${axis} ${short(last[0])}` : `${line.name} has no values`;
   });
   return `${title}: ${parts.join("; ")}`;
 }
@@ -64,13 +64,13 @@ function describe(title, series, axis) {
 function draw(drawing, legend, series, state, axis) {
   const width = drawing.clientWidth;
   if (width < 80) return;
-  const points = series.flatMap((one) => one.points.filter(([, value]) => value !== null));
+  const points = series.flatMap((line) => line.points.filter(([, value]) => value !== null));
   if (points.length === 0) {
     drawing.replaceChildren(svg("text", { x: 8, y: 24, class: "axis-text", text: "no finite values" }));
     return;
   }
   const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT - MARGIN.bottom };
-  const spreads = series.flatMap((one) => (one.spread ?? []).flatMap(([, low, high]) => [low, high]));
+  const spreads = series.flatMap((line) => (line.spread ?? []).flatMap(([, low, high]) => [low, high]));
   const across = scale(points.map(([step]) => step), box.left, box.right, state.logAcross);
   const up = scale([...points.map(([, value]) => value), ...spreads], box.bottom, box.top, state.log);
   if (state.logAcross) across.ticks = [...new Set(points.map(([step]) => step))];
@@ -88,26 +88,26 @@ function draw(drawing, legend, series, state, axis) {
     write(box.left - 8, y + 4, "end", short(value, 3));
   }
   for (const step of across.ticks) write(across.place(step), box.bottom + 18, "middle", short(step, 4));
-  series.forEach((one, at) => {
-    const smooth = state.smooth && isNoisy(one);
+  series.forEach((line, at) => {
+    const smooth = state.smooth && isNoisy(line);
     const trace = (line, look) => {
       parts.push(svg("path", { class: `curve series-${at % 6} ${look}`, d: path(line, across, up) }));
     };
-    for (const [step, low, high] of one.spread ?? []) {
+    for (const [step, low, high] of line.spread ?? []) {
       rule(across.place(step), up.place(low), across.place(step), up.place(high), `whisker series-${at % 6}`);
     }
-    trace(one.points, smooth ? "faint" : "");
-    if (one.spread) one.points.forEach((point) => spot(point, at));
-    if (smooth) trace(smoothed(one.points), "");
-    if (one.points.length === 1 && one.points[0][1] !== null) spot(one.points[0], at);
+    trace(line.points, smooth ? "faint" : "");
+    if (line.spread) line.points.forEach((point) => spot(point, at));
+    if (smooth) trace(smoothed(line.points), "");
+    if (line.points.length === 1 && line.points[0][1] !== null) spot(line.points[0], at);
   });
   const near = state.cursor === null ? null : nearest(points, across, state.cursor);
   if (near !== null) rule(across.place(near), box.top, across.place(near), box.bottom, "cursor-line");
-  const entries = series.map((one, at) => {
-    const found = near === null ? one.points.findLast(([, value]) => value !== null) : closest(one.points, near);
+  const entries = series.map((line, at) => {
+    const found = near === null ? line.points.findLast(([, value]) => value !== null) : closest(line.points, near);
     if (near !== null && found) spot(found, at);
     const value = el("b", { text: found ? short(found[1]) : "none" });
-    const name = series.length > 1 ? one.name : near === null ? "last" : ""; // the title already names a single series
+    const name = series.length > 1 ? line.name : near === null ? "last" : ""; // the title already names a single series
     return el("span", { class: "entry" }, el("i", { class: `swatch series-${at % 6}` }), `${name} `, value);
   });
   const caption = near === null ? axis : `${axis} ${near.toLocaleString("en")}`;

@@ -79,7 +79,7 @@ export function slider({ label, name, min, max, step, value, show, onInput }) {
   return { element, input, set };
 }
 
-/** A labelled checkbox. */
+/** A labeled checkbox. */
 export function tick({ label, name, value, onChange }) {
   const input = el("input", { type: "checkbox", data: { tick: name } });
   input.checked = value;
@@ -98,7 +98,7 @@ export function download(filename, type, text) {
 }
 
 /** A token as a label: blanks and control characters are visible, characters that XML forbids are replaced. */
-export function shown(token) {
+export function visibleText(token) {
   if (token === "") return "∅";
   if (/^ +$/.test(token)) return "␣".repeat(token.length);
   return token
@@ -116,7 +116,7 @@ export function ordinal(number) {
   return `${number}${ending}`;
 }
 
-/** The colours and sizes that drawings need, read from the theme that applies to `node`. */
+/** The colors and sizes that drawings need, read from the theme that applies to `node`. */
 export function themeOf(node) {
   const style = getComputedStyle(node);
   const read = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -136,7 +136,7 @@ export function isFramed() {
   return globalThis.parent !== globalThis;
 }
 
-/** Call `listener` when the colour scheme switches between light and dark. */
+/** Call `listener` when the color scheme switches between light and dark. */
 export function onThemeChange(listener) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
 }

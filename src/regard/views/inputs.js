@@ -1,12 +1,12 @@
 /**
  * The input of BERT: below each token its token, segment and position vectors, their sum, and the normalized sum.
  *
- * `render(root, data)` takes the data that inputs.py prepares. Every vector is a strip of colours. Pointing at a token,
+ * `render(root, data)` takes the data that inputs.py prepares. Every vector is a strip of colors. Pointing at a token,
  * or selecting it with the keyboard, shows its numbers and their sums in the panel below.
  */
 
-import { el, onThemeChange, ordinal, shown, themeOf } from "./dom.js";
-import { colourTable, paintedImage } from "./palette.js";
+import { el, onThemeChange, ordinal, themeOf, visibleText } from "./dom.js";
+import { colorTable, paintedImage } from "./palette.js";
 
 const LISTED = 10; // numbers of a vector that the panel lists
 
@@ -49,11 +49,11 @@ export function render(root, data) {
   for (const { cell, token } of strips) cell.addEventListener("pointerenter", () => choose(token));
   root.replaceChildren(section);
   const paint = () => {
-    const colours = colourTable("signed", themeOf(section).dark);
+    const colors = colorTable("signed", themeOf(section).dark);
     for (const { cell, numbers, limit } of strips) {
       cell.querySelector("canvas")?.remove();
       const shifted = Float32Array.from(numbers, (number) => number + limit);
-      cell.append(paintedImage(shifted, numbers.length, 1, colours, 2 * limit));
+      cell.append(paintedImage(shifted, numbers.length, 1, colors, 2 * limit));
     }
   };
   onThemeChange(paint);
@@ -62,20 +62,20 @@ export function render(root, data) {
 }
 
 function explanation(data) {
-  const thinned = data.every > 1 ? `, of which every ${ordinal(data.every)} is drawn` : "";
+  const thinned = data.every > 1 ? `; every ${ordinal(data.every)} is drawn` : "";
   const cut = data.count > data.tokens.length ? ` The first ${data.tokens.length} of ${data.count} tokens are drawn.` : "";
   const two = data.segments.includes("B") ? " The first text, including its [SEP], is segment A; the second is segment B." : "";
   return `The input of BERT is the normalized sum of three vectors: token, segment and position.${two} Each has ${data.width} numbers${thinned}.${cut}`;
 }
 
-/** A token above its column, in the colour of its segment. */
+/** A token above its column, in the color of its segment. */
 function head(data, token, place) {
   const kind = `segment-${data.segments[place].toLowerCase()}`;
-  const label = `${shown(token)}, segment ${data.segments[place]}, position ${place}`;
+  const label = `${visibleText(token)}, segment ${data.segments[place]}, position ${place}`;
   const button = el(
     "button",
     { type: "button", class: `input-token ${kind}`, "aria-pressed": "false", "aria-label": label },
-    el("bdi", { text: shown(token) }),
+    el("bdi", { text: visibleText(token) }),
     el("small", { text: String(data.ids[place]) }),
   );
   return el("th", { scope: "col" }, button);
@@ -95,7 +95,7 @@ function vectorRow(data, row, strips) {
 /** E with its index: of a token, a segment or a position. */
 function symbol(data, name, token) {
   const index = { token: data.tokens[token], segment: data.segments[token], position: String(token) }[name];
-  return el("span", { class: "symbol" }, ...(index === undefined ? ["\u00a0"] : ["E", el("sub", { text: shown(index) })]));
+  return el("span", { class: "symbol" }, ...(index === undefined ? ["\u00a0"] : ["E", el("sub", { text: visibleText(index) })]));
 }
 
 /** The first numbers of a token's vectors, added up. */
@@ -104,7 +104,7 @@ function sum(data, place) {
   const title = el(
     "h2",
     {},
-    el("bdi", { text: shown(data.tokens[place]) }),
+    el("bdi", { text: visibleText(data.tokens[place]) }),
     ` is token ${data.ids[place]}, in segment ${data.segments[place]}, at position ${place}`,
   );
   const header = el("tr", {}, el("th", { text: "dimension" }), ...numbered.map((at) => el("th", { text: String(at * data.every) })));

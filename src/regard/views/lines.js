@@ -77,7 +77,7 @@ function paintLine(pen, picture, geometry, view, line, middle, shift) {
   if (Math.max(from, to) < geometry.top - margin || Math.min(from, to) > view.height + margin) return;
   const strength = Math.min(1, line.weight / maximum);
   if (strength < 0.012) return;
-  const look = { stroke: picture.colourOf(line.head), line: 1 + strength * (active ? 3 : 2), alpha: strength };
+  const look = { stroke: picture.colorOf(line.head), line: 1 + strength * (active ? 3 : 2), alpha: strength };
   // Heads are drawn side by side, so that equal links stay visible.
   const { heads } = picture;
   const aside = (heads.indexOf(line.head) - (heads.length - 1) / 2) * Math.min(3, (geometry.pitch * 0.6) / heads.length);
@@ -101,7 +101,7 @@ function paintShares(pen, picture, geometry, middle, shift) {
     if (strength < FAINTEST_SHARE) continue;
     const index = active.axis === "down" ? line.across : line.down;
     const x = otherX + heads.indexOf(line.head) * stripe;
-    const look = { fill: picture.colourOf(line.head), alpha: strength * 0.45 };
+    const look = { fill: picture.colorOf(line.head), alpha: strength * 0.45 };
     pen.rect(x, middle(index) - height / 2, stripe, height, look);
   }
 }

@@ -12,17 +12,21 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import numpy.typing as npt
 
 from regard.utils.errors import UsageError, unknown
 
 VIEWERS = ("attention", "causal", "inputs", "ranks", "report", "senses", "spans", "steps", "tokens", "transfer")
 
+_FILES = resources.files("regard.views")
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
-_LEFTOVER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+_UNSUPPORTED = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 
 
 def page(viewer: str, data: dict[str, Any], title: str) -> str:
@@ -44,9 +48,8 @@ def page(viewer: str, data: dict[str, Any], title: str) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{html.escape(readable(title))}</title>\n"
         f"<style>{style}</style>\n"
-        '</head>\n<body>\n<main id="view"><noscript>This page needs JavaScript, '
-        "which is switched off here.</noscript></main>\n"
-        f'<script type="application/json" id="data">{json_for_html(data)}</script>\n'
+        '</head>\n<body>\n<main id="view"><noscript>This page needs JavaScript. Enable it in the browser.</noscript>'
+        f'</main>\n<script type="application/json" id="data">{json_for_html(data)}</script>\n'
         f'<script type="module">{script}</script>\n'
         "</body>\n</html>\n"
     )
@@ -59,36 +62,41 @@ def json_for_html(data: Any) -> str:
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"the data of a view must be finite numbers, strings, lists and dictionaries: {error}. "
-            "Convert arrays with .tolist() and replace NaN by None."
+            "Convert arrays with .tolist() and replace NaN by None.",
+            argument="data",
         ) from None
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
+def pack_integers(integers: npt.NDArray[Any]) -> str:
+    """Little-endian integers as base64 text of their zlib-compressed bytes; `packing.js` unpacks them."""
+    level = 6 if integers.nbytes < 1_000_000 else 3  # for large arrays, speed matters more than a few percent of size
+    return base64.b64encode(zlib.compress(integers.tobytes(), level)).decode("ascii")
+
+
 def readable(text: str) -> str:
-    """`text` without what UTF-8 and XML cannot carry: lone surrogates, non-characters, control characters."""
-    return "".join(_carried(character) for character in text)
+    """`text` without characters that UTF-8 or XML cannot represent: lone surrogates, non-characters, controls."""
 
+    def visible(character: str) -> str:
+        code = ord(character)
+        if code < 0x20:
+            return chr(0x2400 + code)  # the symbol for the control character
+        if code == 0x7F:
+            return "\u2421"
+        is_invalid = 0x80 <= code < 0xA0 or 0xD800 <= code <= 0xDFFF or code & 0xFFFE == 0xFFFE
+        return "\ufffd" if is_invalid else character
 
-def _carried(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)  # the picture of the control character
-    if code == 0x7F:
-        return "\u2421"
-    if 0x80 <= code < 0xA0 or 0xD800 <= code <= 0xDFFF or code & 0xFFFE == 0xFFFE:
-        return "\ufffd"
-    return character
+    return "".join(map(visible, text))
 
 
 @cache
 def link(viewer: str) -> str:
     """The viewer's module and everything it imports as one script that renders into #view."""
-    scopes = [_scope(name) for name in _order(viewer)]
     start = (
         f'modules.{viewer}.render(document.getElementById("view"), '
         'JSON.parse(document.getElementById("data").textContent));'
     )
-    script = "\n".join(["const modules = {};", *scopes, start, ""])
+    script = "\n".join(["const modules = {};", *map(_scope, _modules(viewer)), start, ""])
     if re.search(r"</script|<!--", script, re.IGNORECASE):
         raise AssertionError(f"the modules of the {viewer} viewer hold text that would end their script element")
     return script
@@ -96,51 +104,43 @@ def link(viewer: str) -> str:
 
 @cache
 def style_sheet(viewer: str) -> str:
-    """The common theme and the sheets that stand beside the viewer's modules."""
-    sheets = ["theme", *_order(viewer)]
-    return "\n".join(_source(f"{name}.css") for name in sheets if _exists(f"{name}.css"))
+    """The theme and the style sheets of the viewer's modules."""
+    sheets = [f"{name}.css" for name in ("theme", *_modules(viewer))]
+    return "\n".join(_source(sheet) for sheet in sheets if (_FILES / sheet).is_file())
 
 
-def _order(viewer: str) -> list[str]:
-    """The modules that `viewer` needs, imported ones first, each once."""
-    order: list[str] = []
+def _modules(viewer: str) -> list[str]:
+    """The modules that `viewer` needs, each once, after those it imports."""
+    modules: list[str] = []
 
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        if name in trail:
-            raise AssertionError(f"modules import each other in a circle: {' > '.join((*trail, name))}")
-        if name in order:
-            return
-        for _, imported in _IMPORT.findall(_source(f"{name}.js")):
-            visit(imported, (*trail, name))
-        order.append(name)
+    def visit(name: str, importers: tuple[str, ...]) -> None:
+        if name in importers:
+            raise AssertionError(f"circular import between modules: {' > '.join((*importers, name))}")
+        if name not in modules:
+            for _, imported in _IMPORT.findall(_source(f"{name}.js")):
+                visit(imported, (*importers, name))
+            modules.append(name)
 
     visit(viewer, ())
-    return order
+    return modules
 
 
 def _scope(name: str) -> str:
     """Module `name` as a function scope that returns its exports."""
+
+    def constants(imports: re.Match[str]) -> str:
+        names = re.sub(r"\s+as\s+", ": ", imports[1])  # `b as c` of an import is `b: c` of a destructuring
+        return f"const {{{names}}} = modules.{imports[2]};"
+
     source = _source(f"{name}.js")
-    exports = _EXPORT.findall(source)
-    body = _IMPORT.sub(lambda found: f"const {{{_renamed(found[1])}}} = modules.{found[2]};", source)
-    body = _EXPORT.sub("", body)
-    leftover = _LEFTOVER.search(body)
-    if leftover:
-        raise AssertionError(f"{name}.js has an import or export that a page cannot inline: {leftover[0]}")
-    return f"modules.{name} = (() => {{\n{body}\nreturn {{ {', '.join(exports)} }};\n}})();"
-
-
-def _renamed(names: str) -> str:
-    """`a, b as c` of an import as `a, b: c` of a destructuring."""
-    return re.sub(r"\s+as\s+", ": ", names)
+    body = _EXPORT.sub("", _IMPORT.sub(constants, source))
+    if unsupported := _UNSUPPORTED.search(body):
+        raise AssertionError(f"{name}.js has an import or export that a page cannot inline: {unsupported[0]}")
+    return f"modules.{name} = (() => {{\n{body}\nreturn {{ {', '.join(_EXPORT.findall(source))} }};\n}})();"
 
 
 def _source(filename: str) -> str:
-    return (resources.files("regard.views") / filename).read_text(encoding="utf-8")
-
-
-def _exists(filename: str) -> bool:
-    return (resources.files("regard.views") / filename).is_file()
+    return (_FILES / filename).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -1,13 +1,13 @@
 /**
- * Colours: for weights (low to high) and for heads (easy to tell apart).
+ * Colors: for weights (low to high) and for heads (easy to tell apart).
  *
- * The colour map starts at the background colour: light means low on a light page, dark means low on a dark one.
- * The signed map has the background colour at zero: orange is below zero, violet above.
- * The grey map is the same everywhere: white is high.
+ * The color map starts at the background color: light means low on a light page, dark means low on a dark one.
+ * The signed map has the background color at zero: orange is below zero, violet above.
+ * The gray map is the same everywhere: white is high.
  */
 
 const STOPS = {
-  colour: {
+  color: {
     light: ["#f6f5f2", "#d5d6ee", "#a3a6e1", "#6c66c8", "#43329a", "#241957"],
     dark: ["#22242e", "#3a3468", "#6250ab", "#a06bc4", "#e39bb0", "#ffe3b8"],
   },
@@ -15,7 +15,7 @@ const STOPS = {
     light: ["#7a2e06", "#d9722a", "#f2c49b", "#f6f5f2", "#bdbfea", "#6c66c8", "#2f2179"],
     dark: ["#ffd0a3", "#d97a38", "#6b4226", "#22242e", "#3f3a78", "#8a7dff", "#dcd8ff"],
   },
-  grey: { light: ["#000000", "#ffffff"], dark: ["#000000", "#ffffff"] },
+  gray: { light: ["#000000", "#ffffff"], dark: ["#000000", "#ffffff"] },
 };
 
 const HEADS = {
@@ -23,8 +23,8 @@ const HEADS = {
   dark: ["#8b9dff", "#ff9e5e", "#52cf9d", "#f585b9", "#bf97ff", "#d9b640", "#4cc7df", "#ff8080"],
 };
 
-/** 256 colours from low to high: their channels for images and their names for drawing. */
-export function colourTable(name, dark) {
+/** 256 colors from low to high: their channels for images and their names for drawing. */
+export function colorTable(name, dark) {
   const stops = STOPS[name][dark ? "dark" : "light"].map(channelsOf);
   const channels = new Uint8ClampedArray(256 * 3);
   const names = [];
@@ -40,19 +40,19 @@ export function colourTable(name, dark) {
   return { channels, names, gradient: `linear-gradient(to right, ${STOPS[name][dark ? "dark" : "light"].join(", ")})` };
 }
 
-/** Which of the 256 colours a weight gets. */
+/** Which of the 256 colors a weight gets. */
 export function levelOf(weight, maximum) {
   return Math.max(0, Math.min(255, Math.round((weight / maximum) * 255)));
 }
 
-/** Whether text on this colour should be dark. */
+/** Whether text on this color should be dark. */
 export function isLight(table, level) {
   const [red, green, blue] = table.channels.subarray(level * 3, level * 3 + 3);
   return red * 0.299 + green * 0.587 + blue * 0.114 > 140;
 }
 
-/** The colour of a head; beyond eight heads the hues advance by the golden angle. */
-export function headColour(head, dark) {
+/** The color of a head; beyond eight heads the hues advance by the golden angle. */
+export function headColor(head, dark) {
   const named = HEADS[dark ? "dark" : "light"];
   if (head < named.length) return named[head];
   return `hsl(${Math.round((head * 137.508) % 360)} 60% ${dark ? 70 : 42}%)`;

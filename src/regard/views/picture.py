@@ -1,6 +1,6 @@
-"""A still picture: a small SVG writer, and the PNG bytes that large heat maps need inside one.
+"""A still picture: a small SVG writer, color scales, and the PNG bytes that large heat maps need inside an SVG.
 
-It knows shapes and text, not what they mean. Every text is escaped here and nowhere else.
+This module knows shapes and text, not their meaning. It alone escapes text for SVG.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import base64
 import struct
 import unicodedata
 import zlib
+from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,9 @@ from regard.views.page import readable
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 INK, MUTED, RULE, PAPER = "#1d2029", "#646978", "#e3e4ea", "#ffffff"
+SERIES_COLORS = ("#4a5fd0", "#d9661f", "#1f8f63", "#c2417f", "#8550c9", "#9a7400")
+COLOR_STOPS = ("#f6f5f2", "#d5d6ee", "#a3a6e1", "#6c66c8", "#43329a", "#241957")  # low to high, on light paper
+SIGNED_STOPS = ("#7a2e06", "#d9722a", "#f2c49b", "#f6f5f2", "#bdbfea", "#6c66c8", "#2f2179")  # below zero, 0, above
 
 
 class Picture:
@@ -29,15 +34,18 @@ class Picture:
         self.title = title
         self._parts: list[str] = []
 
+    def heading(self, margin: float, subtitle: str = "") -> None:
+        """Draw the title at the top, and a muted line below it."""
+        self.text(margin, 40, self.title, size=18, weight=600)
+        if subtitle:
+            self.text(margin, 62, subtitle, fill=MUTED)
+
     def rectangle(
         self, x: float, y: float, width: float, height: float, *, fill: str, stroke: str = "", radius: float = 0
     ) -> None:
         outline = f' stroke="{stroke}" stroke-width="2"' if stroke else ""
         corner = f' rx="{_number(radius)}"' if radius else ""
-        self._parts.append(
-            f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
-            f'{corner} fill="{fill}"{outline}/>'
-        )
+        self._parts.append(f'<rect{_box(x, y, width, height)}{corner} fill="{fill}"{outline}/>')
 
     def text(
         self,
@@ -58,7 +66,7 @@ class Picture:
             f' text-anchor="{anchor}"{bold}{turned} xml:space="preserve">{escape(readable(text))}</text>'
         )
 
-    def polyline(self, points: list[tuple[float, float]], *, stroke: str, width: float = 1.6) -> None:
+    def polyline(self, points: Iterable[tuple[float, float]], *, stroke: str, width: float = 1.6) -> None:
         path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
         self._parts.append(
             f'<polyline points="{path}" fill="none" stroke="{stroke}" stroke-width="{_number(width)}"'
@@ -66,15 +74,21 @@ class Picture:
         )
 
     def image(self, x: float, y: float, width: float, height: float, pixels: npt.NDArray[np.uint8]) -> None:
-        """`pixels` (rows, columns, 3) as one image, its pixels kept sharp."""
+        """`pixels` (rows, columns, 3) as one image without smoothing."""
         encoded = base64.b64encode(png(pixels)).decode("ascii")
         self._parts.append(
-            f'<image x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
-            f' preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,{encoded}"/>'
+            f'<image{_box(x, y, width, height)} preserveAspectRatio="none" style="image-rendering:pixelated"'
+            f' href="data:image/png;base64,{encoded}"/>'
         )
 
+    def legend(self, x: float, y: float, names: Iterable[str]) -> None:
+        """The names of the series of a chart in a line, each behind its color."""
+        for number, name in enumerate(names):
+            self.rectangle(x, y, 10, 10, fill=series_color(number), radius=3)
+            self.text(x + 15, y + 9, name, size=11)
+            x += 30 + text_width(name, 11)
+
     def svg(self) -> str:
-        """The document."""
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}"'
             f' viewBox="0 0 {self.width} {self.height}" role="img" font-family="{escape(FONT)}">'
@@ -83,31 +97,54 @@ class Picture:
         )
 
 
+def _box(x: float, y: float, width: float, height: float) -> str:
+    return f' x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def series_color(number: int) -> str:
+    return SERIES_COLORS[number % len(SERIES_COLORS)]
+
+
 def text_width(text: str, size: float = 13) -> float:
-    """About how wide `text` will be; an estimate that errs upwards, since nothing can be measured without a browser."""
+    """The approximate width of `text`, rather too large: nothing can be measured without a browser."""
     wide = sum(1 for character in text if unicodedata.east_asian_width(character) in "WF")
     return size * (0.58 * (len(text) - wide) + 1.05 * wide)
 
 
-def shown(token: str, most: int = 18) -> str:
+def visible_text(token: str, max_length: int = 18) -> str:
     """A token as a label: blanks are visible, long tokens are truncated."""
     if token == "":
         return "∅"
     visible = token.replace("\n", "⏎").replace("\t", "⇥").replace("\r", "␍")
     if visible.strip(" ") == "":
         visible = "␣" * len(visible)
-    return visible if len(visible) <= most else visible[: most - 1] + "…"
-
-
-def ordinal(number: int) -> str:
-    """An ordinal number: 2nd, 13th."""
-    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+    return visible if len(visible) <= max_length else visible[: max_length - 1] + "…"
 
 
 def token_label(token: str) -> str:
     """A token on an axis: the marks that start a word in many vocabularies become a dot."""
-    return shown(f"·{token[1:]}" if len(token) > 1 and token.startswith(("▁", "Ġ")) else token)
+    return visible_text(f"·{token[1:]}" if len(token) > 1 and token.startswith(("▁", "Ġ")) else token)
+
+
+def color_table(stops: Sequence[str] = COLOR_STOPS) -> npt.NDArray[np.uint8]:
+    """256 colors (256, 3), interpolated evenly between `stops`."""
+    corners = np.array([list(bytes.fromhex(stop[1:])) for stop in stops], dtype=np.float64)
+    positions = np.linspace(0, len(stops) - 1, 256)
+    channels = [np.interp(positions, np.arange(len(stops)), corner) for corner in corners.T]
+    table: npt.NDArray[np.uint8] = np.rint(np.stack(channels, axis=1)).astype(np.uint8)
+    return table
+
+
+def pixels_of(values: npt.NDArray[Any], limit: float, *, signed: bool = False) -> npt.NDArray[np.uint8]:
+    """The color of each value on a scale from 0 to `limit`, or from -`limit` to `limit`: (…, 3)."""
+    levels = values / limit * 0.5 + 0.5 if signed else values / limit
+    table = color_table(SIGNED_STOPS if signed else COLOR_STOPS)
+    pixels: npt.NDArray[np.uint8] = table[np.rint(np.clip(levels, 0, 1) * 255).astype(int)]
+    return pixels
 
 
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:
@@ -120,7 +157,3 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")

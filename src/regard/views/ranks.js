@@ -10,8 +10,8 @@ import { choice, el } from "./dom.js";
 export function render(root, data) {
   const place = el("div", {});
   const show = (address) => {
-    const found = data.spectra.find((one) => one.address === address);
-    place.replaceChildren(chart({ ...found, axis: "singular value" }));
+    const spectrum = data.spectra.find((candidate) => candidate.address === address);
+    place.replaceChildren(chart({ ...spectrum, axis: "singular value" }));
   };
   const options = data.spectra.map(({ address }) => ({ value: address, label: address }));
   const chosen = choice({ label: "Attention", name: "attention", options, value: options[0].value, onChange: show });

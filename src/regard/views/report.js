@@ -12,7 +12,7 @@ const SAMPLES_FIRST = 8;
 
 export function render(root, data) {
   const parts = [
-    el("header", {}, el("h1", { text: data.title }), data.summary ? el("p", { class: "note", text: data.summary }) : null),
+    el("header", {}, el("h1", { text: data.title }), data.note ? el("p", { class: "note", text: data.note }) : null),
     scores(data.scores),
     section("Curves", data.charts.length, () => el("div", { class: "charts" }, ...data.charts.map(chart))),
     section("Samples", data.samples.length, () => samples(data.samples, data.sampleNames, data.compared)),
@@ -78,19 +78,19 @@ function marked(reference, output) {
   const words = output.split(/\s+/);
   if (wanted.length * words.length > 250_000) return [output]; // a table this large would stall the page
   const common = Array.from({ length: wanted.length + 1 }, () => new Uint16Array(words.length + 1));
-  for (let one = wanted.length - 1; one >= 0; one -= 1) {
+  for (let at = wanted.length - 1; at >= 0; at -= 1) {
     for (let other = words.length - 1; other >= 0; other -= 1) {
-      const without = Math.max(common[one + 1][other], common[one][other + 1]);
-      common[one][other] = wanted[one] === words[other] ? common[one + 1][other + 1] + 1 : without;
+      const without = Math.max(common[at + 1][other], common[at][other + 1]);
+      common[at][other] = wanted[at] === words[other] ? common[at + 1][other + 1] + 1 : without;
     }
   }
   const parts = [];
-  let one = 0;
+  let at = 0;
   words.forEach((word, other) => {
     // Skip reference words that the common subsequence does not need, but never this word.
-    while (one < wanted.length && wanted[one] !== word && common[one + 1][other] === common[one][other]) one += 1;
-    const shared = one < wanted.length && wanted[one] === word;
-    if (shared) one += 1;
+    while (at < wanted.length && wanted[at] !== word && common[at + 1][other] === common[at][other]) at += 1;
+    const shared = at < wanted.length && wanted[at] === word;
+    if (shared) at += 1;
     parts.push(other ? " " : "", shared ? word : el("mark", { text: word }));
   });
   return parts;

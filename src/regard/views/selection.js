@@ -6,7 +6,7 @@
  * attention.js builds the page and draws.
  */
 
-import { shown } from "./dom.js";
+import { visibleText } from "./dom.js";
 import { asCsv, asJson, tableOf } from "./numbers.js";
 import { transpose } from "./tiles.js";
 import { weightText } from "./words.js";
@@ -31,7 +31,7 @@ export class Selection {
       heads: data.initial.head === null ? everyHead(first) : [data.initial.head],
       mode: "map",
       transposed: false,
-      palette: "colour",
+      palette: "color",
       fixed: false,
       several: false,
       numbers: false,
@@ -169,7 +169,7 @@ export class Selection {
     return this.turnedMean;
   }
 
-  /** The weight with the strongest colour. Lines of several heads are compared by single weights, not by their mean. */
+  /** The weight with the strongest color. Lines of several heads are compared by single weights, not by their mean. */
   maximum() {
     if (this.state.fixed) return 1;
     return this.state.mode === "lines" ? (this.lines().lines.at(-1)?.weight ?? 1) : this.peak;
@@ -304,7 +304,7 @@ export function everyHead(map) {
 
 function labelOf(token) {
   const begins = token.startsWith(SPACE_MARK) && token.length > 1;
-  return shown(begins ? WORD_MARK + token.slice(1) : token);
+  return visibleText(begins ? WORD_MARK + token.slice(1) : token);
 }
 
 function groupByKind(maps) {

@@ -10,7 +10,7 @@ import { choice, el, slider, svg } from "./dom.js";
 
 const HEIGHT = 420;
 const MARGIN = 26;
-const COLOURS = 6;
+const COLORS = 6;
 
 export function render(root, data) {
   const place = el("div", {});
@@ -72,19 +72,19 @@ function title(name) {
 }
 
 function entry(sense, count, number) {
-  return el("span", { class: "entry" }, el("i", { class: `swatch series-${number % COLOURS}` }), `${sense} `, el("b", { text: String(count) }));
+  return el("span", { class: "entry" }, el("i", { class: `swatch series-${number % COLORS}` }), `${sense} `, el("b", { text: String(count) }));
 }
 
 function draw(drawing, word, state, { tell, idle, pin }) {
   const width = drawing.clientWidth;
   if (width < 80) return;
-  const { places, near } = word.layers[state.layer];
-  const [across, up] = [0, 1].map((axis) => places.map((point) => point[axis]));
+  const { positions, near } = word.layers[state.layer];
+  const [across, up] = [0, 1].map((axis) => positions.map((point) => point[axis]));
   const middle = [across, up].map((values) => (Math.min(...values) + Math.max(...values)) / 2);
   const spans = [across, up].map((values) => Math.max(...values) - Math.min(...values));
   // One scale for both axes: distances on the map stay comparable.
   const scale = Math.min((width - 2 * MARGIN) / (spans[0] || 1e-9), (HEIGHT - 2 * MARGIN) / (spans[1] || 1e-9), 1e6);
-  const at = places.map(([x, y]) => [width / 2 + (x - middle[0]) * scale, HEIGHT / 2 - (y - middle[1]) * scale]);
+  const at = positions.map(([x, y]) => [width / 2 + (x - middle[0]) * scale, HEIGHT / 2 - (y - middle[1]) * scale]);
   const lines = state.pinned === null ? [] : near[state.pinned].filter(([other]) => other >= 0).map(([other]) => {
     const [[x1, y1], [x2, y2]] = [at[state.pinned], at[other]];
     return svg("line", { class: "cursor-line", x1, y1, x2, y2 });
@@ -92,7 +92,7 @@ function draw(drawing, word, state, { tell, idle, pin }) {
   const spots = at.map(([cx, cy], place) => {
     const [text, , sense] = word.texts[place];
     const wrong = near[place].length > 0 && near[place][0][2] !== sense;
-    const kind = `spot point series-${sense % COLOURS}${wrong ? " wrong" : ""}${state.pinned === place ? " pinned" : ""}`;
+    const kind = `spot point series-${sense % COLORS}${wrong ? " wrong" : ""}${state.pinned === place ? " pinned" : ""}`;
     const spot = svg("circle", { class: kind, cx, cy, r: state.pinned === place ? 8 : 5.5, tabindex: 0, role: "button", "aria-label": `${word.senses[sense]}: ${text}` });
     spot.addEventListener("pointerenter", () => tell(place));
     spot.addEventListener("pointerleave", idle);
@@ -112,13 +112,13 @@ function sentence(word, layer, place) {
   const rows = word.layers[layer].near[place].map(([, other, meant, cosine]) =>
     el("li", { class: meant === sense ? "" : "differs" }, sign(word, meant), el("bdi", { text: other }), el("span", { class: "quiet cosine", text: cosine.toFixed(3) })),
   );
-  const letters = [...text]; // places are counted in characters, as Python does
+  const letters = [...text]; // positions count characters, as Python does
   const cut = (from, to) => letters.slice(from, to).join("");
   const end = start + [...word.word].length;
-  const shown = el("p", { class: "sentence" }, sign(word, sense), el("bdi", {}, cut(0, start), el("b", { text: cut(start, end) }), cut(end)));
-  return [shown, el("h3", { text: "Nearest sentences, by cosine" }), el("ol", { class: "nearest" }, ...rows)];
+  const marked = el("p", { class: "sentence" }, sign(word, sense), el("bdi", {}, cut(0, start), el("b", { text: cut(start, end) }), cut(end)));
+  return [marked, el("h3", { text: "Nearest sentences, by cosine" }), el("ol", { class: "nearest" }, ...rows)];
 }
 
 function sign(word, sense) {
-  return el("span", { class: "sign" }, el("i", { class: `swatch series-${sense % COLOURS}` }), word.senses[sense]);
+  return el("span", { class: "sign" }, el("i", { class: `swatch series-${sense % COLORS}` }), word.senses[sense]);
 }

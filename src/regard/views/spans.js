@@ -9,7 +9,7 @@ import { el } from "./dom.js";
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 2 : 1)} %`;
 
 export function render(root, data) {
-  const letters = [...data.passage]; // places are counted in characters, as Python does
+  const letters = [...data.passage]; // positions count characters, as Python does
   const cut = (start, end) => letters.slice(start, end).join("");
   const report = el("p", { class: "mark-report quiet", "aria-live": "polite" });
   const idle = () => report.replaceChildren("Point at a token to see the probability that the answer starts or ends there.");

@@ -8,54 +8,40 @@ from regard.spec import ViewSpec
 from regard.utils.config import Config
 
 
-class AttentionOptions(Config):
+class TargetOptions(Config):
     """Options of views of a model that may generate."""
 
     target: str | None = Field(None, description="Output to look at, instead of the model's own (translation).")
 
 
-class StepsOptions(AttentionOptions):
-    """Options of the steps."""
+class AttentionOptions(TargetOptions):
+    """Options of views of an attention."""
 
-    address: str | None = Field(None, description="Which attention, such as decoder.2.cross (default: the first).")
+    address: str | None = Field(
+        None, description="Which attention, such as decoder.2.cross (default: chosen by the view)."
+    )
 
 
-ATTENTION = ViewSpec(
-    name="attention",
-    summary="What each token attends to, for every layer and head.",
-    build="regard.inspection.views:attention",
-    needs=frozenset({"attention"}),
-    config=AttentionOptions,
+def _view(name: str, summary: str, needs: set[str], config: type[Config] | None = None) -> ViewSpec:
+    build = f"regard.inspection.views:{name}"
+    return ViewSpec(name=name, summary=summary, build=build, needs=frozenset(needs), config=config)
+
+
+ATTENTION = _view("attention", "What each token attends to, for every layer and head.", {"attention"}, AttentionOptions)
+STEPS = _view(
+    "steps",
+    "How one attention is computed, from the tokens through Q, K and V to the output.",
+    {"attention"},
+    AttentionOptions,
 )
-STEPS = ViewSpec(
-    name="steps",
-    summary="How one attention is computed, from the tokens through Q, K and V to the output.",
-    build="regard.inspection.views:steps",
-    needs=frozenset({"attention"}),
-    config=StepsOptions,
+TARGETS = _view("targets", "What each position of a language model sees and predicts, and its loss.", {"decoder"})
+RANKS = _view(
+    "ranks",
+    "The singular values of each head's value matrix, and the loss by their rank.",
+    {"generation", "attention"},
+    TargetOptions,
 )
-TARGETS = ViewSpec(
-    name="targets",
-    summary="What each position of a language model sees, what it has to predict, and its loss.",
-    build="regard.inspection.views:targets",
-    needs=frozenset({"decoder"}),
-)
-RANKS = ViewSpec(
-    name="ranks",
-    summary="The singular values of each head's value matrix, and the loss by their rank.",
-    build="regard.inspection.views:ranks",
-    needs=frozenset({"generation", "attention"}),
-    config=AttentionOptions,
-)
-INPUTS = ViewSpec(
-    name="inputs",
-    summary="The token, type and position vectors whose sum enters an encoder.",
-    build="regard.inspection.views:inputs",
-    needs=frozenset({"encoder", "pairs"}),
-)
-ANSWER = ViewSpec(
-    name="answer",
-    summary="Where in the passage a question-answering model sees the answer start and end.",
-    build="regard.inspection.views:answer",
-    needs=frozenset({"question_answering"}),
+INPUTS = _view("inputs", "The token, type and position vectors whose sum enters an encoder.", {"encoder", "pairs"})
+ANSWER = _view(
+    "answer", "Where a question-answering model sees the answer start and end in the passage.", {"question_answering"}
 )

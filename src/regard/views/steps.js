@@ -5,9 +5,9 @@
  * under the pointer, or at the arrow keys' cursor, is shown next to it.
  */
 
-import { el, onThemeChange, ordinal, shown, themeOf } from "./dom.js";
+import { el, onThemeChange, ordinal, themeOf, visibleText } from "./dom.js";
 import { unpacked } from "./packing.js";
-import { colourTable, headColour, paintedImage } from "./palette.js";
+import { colorTable, headColor, paintedImage } from "./palette.js";
 
 const MARGIN = 8; // between the tip and the edge of the window
 
@@ -42,14 +42,14 @@ class StepsViewer {
   words() {
     const { data } = this;
     const list = (tokens) => {
-      const chips = tokens.slice(0, data.mostTokens).map((text) => el("bdi", { class: "word", text: shown(text) }));
+      const chips = tokens.slice(0, data.maxTokens).map((text) => el("bdi", { class: "word", text: visibleText(text) }));
       return el("p", { class: "words" }, ...chips);
     };
     const parts = data.parts.memory.length
       ? [remark("queries"), list(data.rows), remark("keys and values"), list(data.columns)]
       : [list(data.rows)];
     const most = Math.max(data.rows.length, data.columns.length);
-    const cut = most > data.mostTokens ? `The first ${data.mostTokens} of ${most} tokens are drawn, here and below.` : null;
+    const cut = most > data.maxTokens ? `The first ${data.maxTokens} of ${most} tokens are drawn, here and below.` : null;
     const marks = data.wordMarks ? "A dot marks the start of a word." : null;
     return this.step(1, ["The sentence"], [cut, marks], ...parts);
   }
@@ -57,7 +57,7 @@ class StepsViewer {
   vectors() {
     const { parts, embedded } = this.data;
     const title = embedded ? "Each token becomes a vector: X" : "The input is R, the output of the layer below";
-    const memory = parts.memory.map((one) => [remark("and the encoder's output, for keys and values"), this.strip(one)]);
+    const memory = parts.memory.map((matrix) => [remark("and the encoder's output, for keys and values"), this.strip(matrix)]);
     return this.step(2, [title], [this.thinned(parts.inputs[0])], this.strip(parts.inputs[0]), ...memory.flat(), this.legend("inputs"));
   }
 
@@ -141,71 +141,71 @@ class StepsViewer {
 
   card(head, ...content) {
     const dot = el("i", { class: "head-dot" });
-    this.painters.push(({ dark }) => dot.style.setProperty("background-color", headColour(head, dark)));
+    this.painters.push(({ dark }) => dot.style.setProperty("background-color", headColor(head, dark)));
     return el("article", { class: "head-card", data: { head } }, el("h3", {}, dot, `head ${head}`), ...content);
   }
 
   /* ---- matrices ---- */
 
   /** A matrix with its name and shape above it, as a strip whose rows carry their tokens. */
-  strip(one) {
-    const tall = rowHeight(one.drawn[0], 20, 13);
-    return el("figure", { class: "matrix" }, caption(one), this.labelled(one, tall, one.drawn[1], this.cells([one], tall)));
+  strip(matrix) {
+    const tall = rowHeight(matrix.drawn[0], 20, 13);
+    return el("figure", { class: "matrix" }, caption(matrix), this.labeled(matrix, tall, matrix.drawn[1], this.cells([matrix], tall)));
   }
 
-  /** All heads side by side, with the colour and the name of each below. */
+  /** All heads side by side, with the color and the name of each below. */
   joined() {
     const { parts, heads, headWidth } = this.data;
     const [first] = parts.heads;
     const tall = rowHeight(first.drawn[0], 20, 13);
-    const bands = parts.heads.map((one, head) => {
-      const band = el("span", {}, symbol(one.name));
-      this.painters.push(({ dark }) => band.style.setProperty("border-color", headColour(head, dark)));
+    const bands = parts.heads.map((matrix, head) => {
+      const band = el("span", {}, symbol(matrix.name));
+      this.painters.push(({ dark }) => band.style.setProperty("border-color", headColor(head, dark)));
       return band;
     });
     const last = heads > 1 ? [" … ", symbol(["Z", "", String(heads - 1)])] : [];
     const name = el("figcaption", {}, el("b", {}, symbol(first.name), ...last), ` ${first.shape[0]} × ${heads * headWidth}`);
     const cells = this.cells(parts.heads, tall);
     const under = el("div", { class: "bands", style: { "grid-template-columns": `repeat(${heads}, 1fr)` } }, ...bands);
-    return el("figure", { class: "matrix" }, name, this.labelled(first, tall, heads * first.drawn[1], cells, under));
+    return el("figure", { class: "matrix" }, name, this.labeled(first, tall, heads * first.drawn[1], cells, under));
   }
 
   /** Tokens beside the cells; every column has at least a pixel, and what does not fit into the window scrolls. */
-  labelled(one, tall, columns, cells, under = null) {
-    const tokens = this.tokens(one.tokens[0]).slice(0, one.drawn[0]);
+  labeled(matrix, tall, columns, cells, under = null) {
+    const tokens = this.tokens(matrix.tokens[0]).slice(0, matrix.drawn[0]);
     const labels = tokens.map((text) => el("bdi", { text, title: text, style: { height: `${tall}px`, "line-height": `${tall}px` } }));
     const wide = el("div", { style: { "min-width": `${columns}px` } }, cells, under);
     const scroll = el("div", { class: "across" }, wide);
-    return el("div", { class: "labelled" }, el("div", { class: "labels", "aria-hidden": "true" }, ...labels), scroll);
+    return el("div", { class: "labeled" }, el("div", { class: "labels", "aria-hidden": "true" }, ...labels), scroll);
   }
 
   /** A matrix with its name and shape, without tokens. */
-  block(one, form) {
-    const tall = form === "flat" ? rowHeight(one.drawn[0], 14, 3) : null;
-    const cells = this.cells([one], tall);
-    return el("figure", { class: `matrix ${form}` }, caption(one), cells);
+  block(matrix, form) {
+    const tall = form === "flat" ? rowHeight(matrix.drawn[0], 14, 3) : null;
+    const cells = this.cells([matrix], tall);
+    return el("figure", { class: `matrix ${form}` }, caption(matrix), cells);
   }
 
   /** The weights of one head. */
-  square(one) {
-    const side = Math.max(2, Math.min(22, 88 / Math.max(...one.drawn)));
-    const cells = this.cells([one], side);
-    cells.style.setProperty("width", `${one.drawn[1] * side}px`);
-    return el("figure", { class: "matrix square" }, caption(one), cells);
+  square(matrix) {
+    const side = Math.max(2, Math.min(22, 88 / Math.max(...matrix.drawn)));
+    const cells = this.cells([matrix], side);
+    cells.style.setProperty("width", `${matrix.drawn[1] * side}px`);
+    return el("figure", { class: "matrix square" }, caption(matrix), cells);
   }
 
   /** The picture of matrices that stand side by side; `tall` is the height of a row. */
-  cells(ones, tall) {
-    const rows = ones[0].drawn[0];
-    const columns = ones.reduce((sum, one) => sum + one.drawn[1], 0);
+  cells(group, tall) {
+    const rows = group[0].drawn[0];
+    const columns = group.reduce((sum, matrix) => sum + matrix.drawn[1], 0);
     const mark = el("i", { class: "cell-mark", hidden: true });
-    const name = ones.length > 1 ? "joined heads" : spoken(ones[0].name);
-    const label = `${name}, ${ones[0].shape[0]} by ${ones.reduce((sum, one) => sum + one.shape[1], 0)}`;
+    const name = group.length > 1 ? "joined heads" : spoken(group[0].name);
+    const label = `${name}, ${group[0].shape[0]} by ${group.reduce((sum, matrix) => sum + matrix.shape[1], 0)}`;
     const holder = el("div", { class: "cells", tabindex: 0, role: "img", "aria-label": label, data: { name } }, mark);
     if (tall) holder.style.setProperty("height", `${rows * tall}px`);
     this.painters.push((look) => {
       holder.querySelector("canvas")?.remove();
-      holder.prepend(this.image(ones, rows, columns, look));
+      holder.prepend(this.image(group, rows, columns, look));
     });
     let spot = { row: 0, column: 0 };
     const show = (row, column) => {
@@ -216,7 +216,7 @@ class StepsViewer {
       mark.style.setProperty("top", share(row, rows));
       mark.style.setProperty("width", share(1, columns));
       mark.style.setProperty("height", share(1, rows));
-      this.tell(ones, row, column, mark.getBoundingClientRect());
+      this.tell(group, row, column, mark.getBoundingClientRect());
     };
     const hide = () => {
       mark.hidden = true;
@@ -242,49 +242,49 @@ class StepsViewer {
     return holder;
   }
 
-  number(one, row, column) {
-    return (this.integers[one.start + row * one.drawn[1] + column] / 32767) * this.data.scales[one.kind].peak;
+  number(matrix, row, column) {
+    return (this.integers[matrix.start + row * matrix.drawn[1] + column] / 32767) * this.data.scales[matrix.kind].peak;
   }
 
-  image(ones, rows, columns, look) {
-    const { limit } = this.data.scales[ones[0].kind];
-    const signed = ones[0].kind !== "weights";
+  image(group, rows, columns, look) {
+    const { limit } = this.data.scales[group[0].kind];
+    const signed = group[0].kind !== "weights";
     const values = new Float32Array(rows * columns);
     let left = 0;
-    for (const one of ones) {
+    for (const matrix of group) {
       for (let row = 0; row < rows; row += 1) {
-        for (let column = 0; column < one.drawn[1]; column += 1) {
-          const number = this.number(one, row, column);
+        for (let column = 0; column < matrix.drawn[1]; column += 1) {
+          const number = this.number(matrix, row, column);
           values[row * columns + left + column] = signed ? number + limit : number;
         }
       }
-      left += one.drawn[1];
+      left += matrix.drawn[1];
     }
     return paintedImage(values, columns, rows, signed ? look.signed : look.shares, signed ? 2 * limit : limit);
   }
 
   paint() {
     const { dark } = themeOf(this.section);
-    const look = { dark, signed: colourTable("signed", dark), shares: colourTable("colour", dark) };
+    const look = { dark, signed: colorTable("signed", dark), shares: colorTable("color", dark) };
     for (const painter of this.painters) painter(look);
   }
 
   /* ---- words ---- */
 
   /** Show the number of a cell next to it. */
-  tell(ones, row, column, box) {
-    const head = ones.length > 1 ? Math.floor(column / ones[0].drawn[1]) : 0;
-    const one = ones[head];
-    const inside = column - head * one.drawn[1];
+  tell(group, row, column, box) {
+    const head = group.length > 1 ? Math.floor(column / group[0].drawn[1]) : 0;
+    const matrix = group[head];
+    const inside = column - head * matrix.drawn[1];
     const end = (axis, index, word) => {
-      const tokens = this.tokens(one.tokens[axis]);
-      return one.tokens[axis] ? el("bdi", { text: shown(tokens[index]) }) : `${word} ${index * one.every[axis]}`;
+      const tokens = this.tokens(matrix.tokens[axis]);
+      return matrix.tokens[axis] ? el("bdi", { text: visibleText(tokens[index]) }) : `${word} ${index * matrix.every[axis]}`;
     };
-    const isWeight = one.kind === "weights";
+    const isWeight = matrix.kind === "weights";
     this.tip.replaceChildren(
-      symbol(one.name),
+      symbol(matrix.name),
       el("span", {}, end(0, row, "row"), isWeight ? " → " : ", ", end(1, inside, "column")),
-      el("b", { text: this.precise(one, row, inside) }),
+      el("b", { text: this.precise(matrix, row, inside) }),
     );
     this.tip.hidden = false;
     const { offsetWidth, offsetHeight } = this.tip;
@@ -296,10 +296,10 @@ class StepsViewer {
   }
 
   /** A number with as many decimals as its packed precision allows. */
-  precise(one, row, column) {
-    const error = this.data.scales[one.kind].peak / 65534;
+  precise(matrix, row, column) {
+    const error = this.data.scales[matrix.kind].peak / 65534;
     const decimals = Math.max(0, Math.min(12, Math.floor(-Math.log10(error))));
-    return this.number(one, row, column).toFixed(decimals).replace("-", "−");
+    return this.number(matrix, row, column).toFixed(decimals).replace("-", "−");
   }
 
   tokens(which) {
@@ -307,9 +307,9 @@ class StepsViewer {
   }
 
   /** Which rows and columns are drawn, if not all are. */
-  thinned(one) {
+  thinned(matrix) {
     const said = ["row", "column"]
-      .map((word, axis) => [word, one.every[axis]])
+      .map((word, axis) => [word, matrix.every[axis]])
       .filter(([, every]) => every > 1)
       .map(([word, every]) => `every ${ordinal(every)} ${word}`);
     return said.length ? `Drawn: ${said.join(" and ")}, not averaged.` : null;
@@ -339,8 +339,8 @@ function spoken([letter, above, below]) {
   return `${letter}${above ? `^${above}` : ""}${below}`;
 }
 
-function caption(one) {
-  return el("figcaption", {}, el("b", {}, symbol(one.name)), ` ${one.shape[0]} × ${one.shape[1]}`);
+function caption(matrix) {
+  return el("figcaption", {}, el("b", {}, symbol(matrix.name)), ` ${matrix.shape[0]} × ${matrix.shape[1]}`);
 }
 
 function remark(text) {

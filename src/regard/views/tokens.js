@@ -1,13 +1,13 @@
 /**
- * The token viewer: a text with its tokens in colour, one column per tokenizer.
+ * The token viewer: a text with its tokens in color, one column per tokenizer.
  *
  * `render(root, data)` takes the data that tokens.py prepares. The spans joined are the text itself; the style sheet
  * adds ids and marks, so that copying the text copies nothing else.
  */
 
-import { el, shown, tick } from "./dom.js";
+import { el, tick, visibleText } from "./dom.js";
 
-const COLOURS = 6;
+const COLORS = 6;
 
 export function render(root, data) {
   const columns = data.columns.map(column);
@@ -34,8 +34,8 @@ function column(data) {
   const tell = (place) => {
     const [text, token, id] = data.tokens[place];
     const where = ` has id ${id}, token ${place + 1} of ${data.tokens.length}`;
-    report.replaceChildren(el("bdi", { class: "token", text: shown(token) }), where);
-    if (text && text !== token) report.append(", covering ", el("bdi", { class: "covered", text: shown(text) }));
+    report.replaceChildren(el("bdi", { class: "token", text: visibleText(token) }), where);
+    if (text && text !== token) report.append(", covering ", el("bdi", { class: "covered", text: visibleText(text) }));
   };
   const choose = (place) => {
     chosen = chosen === place ? null : place;
@@ -79,16 +79,16 @@ function column(data) {
 function tokenSpan([text, token, id], place) {
   const lineBreak = () => [el("i", { class: "line-break" }), el("span", { class: "new-line", text: "\n" })];
   const parts = text.split("\n").flatMap((part, at) => (at === 0 ? [part] : [...lineBreak(), part]));
-  const label = `token ${shown(token)}, id ${id}`;
+  const label = `token ${visibleText(token)}, id ${id}`;
   return el(
     "span",
     {
-      class: `token-span token-span-${place % COLOURS}`,
+      class: `token-span token-span-${place % COLORS}`,
       tabindex: 0,
       role: "button",
       "aria-pressed": "false",
       "aria-label": label,
-      data: { id, token: shown(token) },
+      data: { id, token: visibleText(token) },
     },
     ...parts.filter((part) => part !== ""),
   );
@@ -102,7 +102,7 @@ function mergeSteps(steps) {
     const made = symbols.findIndex((symbol, place) => symbol !== before[place]);
     const chips = symbols.map((symbol, place) => {
       const isNew = at > 0 && place === made;
-      return el("bdi", { class: isNew ? "symbol made" : "symbol", text: shown(symbol) });
+      return el("bdi", { class: isNew ? "symbol made" : "symbol", text: visibleText(symbol) });
     });
     return el("li", {}, ...chips);
   });

@@ -35,25 +35,25 @@ export function partnerBars(axis, name, partners, { remark: comment, onRelease }
 }
 
 /** The strongest links of the map, shown while no token is pointed at; a link of a single head names that head. */
-export function strongestLinks(links, colourOf) {
+export function strongestLinks(links, colorOf) {
   const bars = links.map((link) => {
     const title = `${link.row} → ${link.column}`;
     const names = el("span", { class: "pair", title }, el("bdi", { text: link.row }), " → ", el("bdi", { text: link.column }));
-    const between = link.head === null ? track(link.weight) : headName(link.head, colourOf(link.head));
+    const between = link.head === null ? track(link.weight) : headName(link.head, colorOf(link.head));
     return el("li", { class: "link" }, names, between, el("b", { text: link.text }));
   });
   const hint = "Point at a token or a cell to see what it attends to; click to pin it.";
   return [el("h2", { text: "Strongest links" }), el("ol", { class: "bars" }, ...bars), el("p", { class: "quiet", text: hint })];
 }
 
-export function mapLegend(gradient, maximum, isGrey) {
+export function mapLegend(gradient, maximum, isGray) {
   const bar = el("i", { class: "ramp", style: { background: gradient } });
   const marks = [0, maximum / 2, maximum].map((weight) => el("span", { text: String(Number(weight.toPrecision(2))) }));
-  return [el("div", { class: "scale" }, bar, ...marks), remark(isGrey ? "weight (white = high)" : "weight")];
+  return [el("div", { class: "scale" }, bar, ...marks), remark(isGray ? "weight (white = high)" : "weight")];
 }
 
 export function linesLegend(drawn, found) {
-  const parts = [remark("opacity and width = weight, colour = head")];
+  const parts = [remark("opacity and width = weight, color = head")];
   if (found > drawn) {
     const count = (number) => number.toLocaleString("en");
     parts.push(remark(`the strongest ${count(drawn)} of ${count(found)} lines; point at a token to see all of its lines`));
@@ -96,8 +96,8 @@ function track(weight) {
   return el("span", { class: "track" }, el("i", { style: { width: `${Math.min(100, weight * 100)}%` } }));
 }
 
-function headName(head, colour) {
-  return el("span", { class: "head-name" }, el("i", { class: "dot", style: { "background-color": colour } }), `head ${head}`);
+function headName(head, color) {
+  return el("span", { class: "head-name" }, el("i", { class: "dot", style: { "background-color": color } }), `head ${head}`);
 }
 
 function token(text) {

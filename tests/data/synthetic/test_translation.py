@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.synthetic import holdout
-from regard.data.synthetic.dice import Dice
 from regard.data.synthetic.english import write_english
 from regard.data.synthetic.french import write_french
 from regard.data.synthetic.grammar import TRANSITIVE, draw_sentence
 from regard.data.synthetic.lexicon import ADJECTIVES, VERBS, attributes
 from regard.data.synthetic.meaning import nominals
 from regard.data.synthetic.nouns import NOUN, NOUNS, matching
+from regard.data.synthetic.sampling import Rng
 from regard.data.synthetic.scenes import PERSON_SCENES, THING_SCENES
 from regard.data.synthetic.translation import (
     SPLIT_SIZES,
@@ -87,10 +87,10 @@ def test_every_line_of_the_lexicon_is_used(train: list[SyntheticPair]) -> None:
 def test_scenes_have_a_reason_for_every_noun() -> None:
     for scene in (*THING_SCENES, *PERSON_SCENES):
         assert all(scene.reasons(noun) for noun in scene.objects)
-        if scene.doer_adjectives:
-            assert all(scene.reasons(noun) for noun in scene.doers)
-        assert not set(scene.doers) & set(scene.objects)
-        assert not set(scene.doer_adjectives) & set(scene.object_adjectives)
+        if scene.agent_adjectives:
+            assert all(scene.reasons(noun) for noun in scene.agents)
+        assert not set(scene.agents) & set(scene.objects)
+        assert not set(scene.agent_adjectives) & set(scene.object_adjectives)
 
 
 def test_trees_and_lengths(train: list[SyntheticPair]) -> None:
@@ -234,7 +234,7 @@ def test_texts_and_words_are_consistent(train: list[SyntheticPair]) -> None:
 @given(st.integers(0, 10**9))
 @settings(max_examples=60, deadline=None)
 def test_any_seed_gives_sound_sentences(seed: int) -> None:
-    sentence = draw_sentence(Dice(f"property {seed}"))
+    sentence = draw_sentence(Rng(f"property {seed}"))
     pair = write_pair(sentence)
     assert char_spans(pair.source, pair.source_words) and char_spans(pair.target, pair.target_words)
     nouns = [nominal.noun for nominal in nominals(sentence)]
@@ -341,9 +341,9 @@ def test_pronoun_share_and_balance(train: list[SyntheticPair]) -> None:
 
 def test_one_translation_for_each_sentence(train: list[SyntheticPair]) -> None:
     found = {pair.source: pair.target for pair in train}
-    dice = Dice("translations")
+    rng = Rng("translations")
     for _ in range(100_000 - len(train)):
-        source, target = _texts(draw_sentence(dice))
+        source, target = _texts(draw_sentence(rng))
         assert found.setdefault(source, target) == target, source
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from regard.data.synthetic.lexicon import POSSESSIVES, Verb
 from regard.data.synthetic.meaning import Clause, Gap, Nominal, Pronoun, Sentence
-from regard.data.synthetic.nouns import Noun
-from regard.data.synthetic.patterns import NEVER, Pattern, Phrase
+from regard.data.synthetic.patterns import NEVER
 from regard.data.synthetic.realizer import Realizer
 from regard.data.synthetic.words import Word, Written
 
@@ -17,16 +16,8 @@ _CONSONANT_SOUNDS = ("Eu", "use")  # "a European", "a useful"
 
 
 class _English(Realizer):
+    is_french = False
     objects_before_verb = (Gap,)
-
-    def pattern(self, phrase: Phrase) -> Pattern:
-        return phrase.english
-
-    def prepositions(self, verb: Verb) -> tuple[str | None, str | None]:
-        return verb.preposition, verb.french_preposition
-
-    def noun_form(self, noun: Noun, *, plural: bool) -> str:
-        return noun.english_plural if plural else noun.english
 
     def relative_pronoun(self, gap: Gap, *, is_subject: bool) -> str:
         return "who" if is_subject and "human" in gap.nominal.noun.tags else "that"
@@ -55,18 +46,15 @@ class _English(Realizer):
         auxiliary = _auxiliary(clause, inverts=inverts)
         if auxiliary is not None and inverts:
             _write_auxiliary(out, clause, root, auxiliary, asks=True)
-        if clause.subject is not None and not clause.silent_subject:
-            self.argument(out, clause.subject, "nsubj:pass" if clause.passive else "nsubj", root)
+        self.subject(out, clause, root)
         if auxiliary is not None and not inverts:
             _write_auxiliary(out, clause, root, auxiliary, asks=False)
         if clause.polarity == "not":
             out.add("not", "PART", "advmod", root, (clause, "not"))
-        if clause.polarity == "never":
-            out.add_pattern(NEVER.english, root, clause, "not")
-        if clause.frequency is not None:
-            out.add_pattern(clause.frequency.english, root, clause, "frequency")
-        if clause.degree is not None:
-            out.add_pattern(clause.degree.english, root, clause, "degree")
+        elif clause.polarity == "never":
+            self.phrase(out, NEVER, root, clause, "not")
+        self.phrase(out, clause.frequency, root, clause, "frequency")
+        self.phrase(out, clause.degree, root, clause, "degree")
         if clause.verb is not None:
             root.form = _verb_form(clause, clause.verb, has_auxiliary=auxiliary is not None)
         if clause.past and auxiliary is None:
@@ -137,11 +125,8 @@ _ENGLISH = _English()
 
 def write_english(sentence: Sentence) -> Written:
     """The sentence in English, capitalized."""
-    out = _ENGLISH.write(sentence)
-    out.capitalize()
-    return out
+    return _ENGLISH.write(sentence).capitalized()
 
 
 def english_text(sentence: Sentence) -> str:
-    """The text of the sentence in English."""
     return write_english(sentence).text(spaced_question_mark=False)

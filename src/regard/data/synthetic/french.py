@@ -1,4 +1,4 @@
-"""A meaning written in French: agreement, place of adjectives, "ne … pas", elision and contraction.
+"""A meaning written in French: agreement, position of adjectives, "ne … pas", elision and contraction.
 
 The contractions du, des, au and aux stay one word (a preposition), and "est-ce" is one word.
 """
@@ -8,32 +8,30 @@ from __future__ import annotations
 from functools import cache
 
 from regard.data.synthetic.lexicon import POSSESSIVES, Adjective, Verb, inflect
-from regard.data.synthetic.meaning import Argument, Clause, Gap, Nominal, Pronoun, Sentence
-from regard.data.synthetic.nouns import ASPIRATED, Noun
-from regard.data.synthetic.patterns import NEVER, Pattern, Phrase
+from regard.data.synthetic.meaning import Clause, Gap, Nominal, Pronoun, Sentence
+from regard.data.synthetic.nouns import ASPIRATED
+from regard.data.synthetic.patterns import NEVER
 from regard.data.synthetic.realizer import Realizer
 from regard.data.synthetic.words import Word, Written
 
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "que": "qu'", "ne": "n'", "je": "j'"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
-_AVOIR = {(1, False): "ai", (1, True): "avons", (3, False): "a", (3, True): "ont"}
-_ETRE = {(1, False): "suis", (1, True): "sommes", (3, False): "est", (3, True): "sont"}
-_ETRE_IMPERFECT = {(1, False): "étais", (1, True): "étions", (3, False): "était", (3, True): "étaient"}
-_AVOIR_IMPERFECT = {(1, False): "avais", (1, True): "avions", (3, False): "avait", (3, True): "avaient"}
-_QUESTION_WORDS = {"where": "où", "when": "quand", "why": "pourquoi"}
+_BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
+# Forms of je, il, nous, ils.
+_AVOIR, _AVOIR_IMPERFECT = ("ai", "a", "avons", "ont"), ("avais", "avait", "avions", "avaient")
+_ETRE, _ETRE_IMPERFECT = ("suis", "est", "sommes", "sont"), ("étais", "était", "étions", "étaient")
+_QUESTION_WORDS = {
+    "who": ("qui", "PRON", "nsubj"),
+    "what": ("que", "PRON", "obj"),
+    "where": ("où", "ADV", "advmod"),
+    "when": ("quand", "ADV", "advmod"),
+    "why": ("pourquoi", "ADV", "advmod"),
+}
 
 
 class _French(Realizer):
+    is_french = True
     objects_before_verb = (Gap, Pronoun)
-
-    def pattern(self, phrase: Phrase) -> Pattern:
-        return phrase.french
-
-    def prepositions(self, verb: Verb) -> tuple[str | None, str | None]:
-        return verb.french_preposition, verb.preposition
-
-    def noun_form(self, noun: Noun, *, plural: bool) -> str:
-        return noun.french_plural if plural else noun.french
 
     def relative_pronoun(self, gap: Gap, *, is_subject: bool) -> str:
         return "qui" if is_subject else "que"
@@ -46,145 +44,121 @@ class _French(Realizer):
         return ("il" if pronoun.gender == "m" else "elle") + ("s" if pronoun.plural else "")
 
     def clause_root(self, clause: Clause, relation: str, head: Word | None) -> Word:
-        adjective = clause.adjective
-        if adjective is None:
-            return Word("", "VERB", relation, head, ((clause, "predicate"),))
-        if adjective.idiom is not None:  # "avait faim": the verb is the head
-            return Word("", "VERB", relation, head, ((clause, "tense"),))
-        return Word("", "ADJ", relation, head, ((clause, "predicate"),))
+        # The verb is the head of "avait faim".
+        is_idiom = clause.adjective is not None and clause.adjective.idiom is not None
+        pos = "VERB" if clause.adjective is None or is_idiom else "ADJ"
+        return Word("", pos, relation, head, ((clause, "tense" if is_idiom else "predicate"),))
 
     def fill_clause(self, out: Written, clause: Clause, root: Word, *, question: str = "") -> None:
-        _question_words(out, clause, root, question)
+        if question in _QUESTION_WORDS:
+            out.add(*_QUESTION_WORDS[question], root, (clause, "wh"))
+        if question not in ("", "who"):
+            est_ce = out.add("est-ce", "PART", "mark", root, (clause, "asks"))
+            out.add("que", "SCONJ", "fixed", est_ce, (clause, "asks"))
         if isinstance(clause.object, Gap):
             self.argument(out, clause.object, "obj", root)
-        if clause.subject is not None and not clause.silent_subject:
-            self.argument(out, clause.subject, "nsubj:pass" if clause.passive else "nsubj", root)
+        self.subject(out, clause, root)
         if clause.polarity:
             out.phenomena.add("negation")
-            source = (clause, "not") if clause.polarity == "not" else (clause, "nota")
-            out.add("ne", "ADV", "advmod", root, source)
+            out.add("ne", "ADV", "advmod", root, (clause, "not" if clause.polarity == "not" else "nota"))
         if isinstance(clause.object, Pronoun):
             self.argument(out, clause.object, "obj", root)
         if clause.verb is not None:
-            _verb_group(out, clause, clause.verb, root)
+            self._verb_group(out, clause, clause.verb, root)
         elif clause.adjective is not None:
-            _copular_group(out, clause, clause.adjective, root)
+            self._copular_group(out, clause, clause.adjective, root)
         self.complements(out, clause, root)
+
+    def _after_finite(self, out: Written, clause: Clause, root: Word) -> None:
+        """Write what directly follows the finite verb: "pas", "jamais", "souvent"."""
+        if clause.polarity == "not":
+            out.add("pas", "ADV", "advmod", root, (clause, "not"))
+        elif clause.polarity == "never":
+            self.phrase(out, NEVER, root, clause, "not")
+        self.phrase(out, clause.frequency, root, clause, "frequency")
+
+    def _verb_group(self, out: Written, clause: Clause, verb: Verb, root: Word) -> None:
+        form = _person_index(clause)
+        if not clause.past and not clause.passive:
+            root.form = verb.french_present[form]
+            out.words.append(root)
+            self._after_finite(out, clause, root)
+            return
+        is_plain_passive = clause.passive and not clause.past  # "est traversée"; the past is "a été traversée"
+        with_etre = is_plain_passive or (verb.takes_etre and not clause.passive)
+        relation = "aux:pass" if is_plain_passive else "aux"
+        out.add((_ETRE if with_etre else _AVOIR)[form], "AUX", relation, root, (clause, "tense"))
+        self._after_finite(out, clause, root)
+        if clause.passive:
+            out.phenomena.add("passive")
+        if clause.passive and clause.past:
+            out.add("été", "AUX", "aux:pass", root, (clause, "tense"))
+        root.form = _participle(out, clause, verb)
+        out.words.append(root)
+
+    def _copular_group(self, out: Written, clause: Clause, adjective: Adjective, root: Word) -> None:
+        form = _person_index(clause)
+        if adjective.idiom is not None:
+            root.form = (_AVOIR_IMPERFECT if clause.past else _AVOIR)[form]
+            out.words.append(root)
+            self._after_finite(out, clause, root)
+            noun = Word(adjective.idiom, "NOUN", "obj", root, ((clause, "predicate"),))
+            self.phrase(out, clause.degree, noun, clause, "degree")
+            out.words.append(noun)
+            out.phenomena.add("idiom")
+            return
+        out.add((_ETRE_IMPERFECT if clause.past else _ETRE)[form], "AUX", "cop", root, (clause, "tense"))
+        self._after_finite(out, clause, root)
+        self.phrase(out, clause.degree, root, clause, "degree")
+        gender = clause.subject.gender if clause.subject is not None else "m"
+        root.form = adjective.french(gender, plural=clause.subject is not None and clause.subject.plural)
+        out.words.append(root)
+        out.phenomena.add("predicate agreement")
 
     def determiner(self, out: Written, nominal: Nominal, word: Word) -> Word | None:
         source = (nominal, "of" if nominal.possessor is not None else "determiner")
         if nominal.determiner == "some" and not nominal.plural:  # the partitive: du, de la, de l'
             out.add("de", "DET", "det", word, source)
-        form = _determiner_form(nominal)
-        if form:
-            before_vowel = {"ce": "cet", "ma": "mon", "sa": "son"}.get(form)
-            out.add(form, "DET", "det", word, source, before_vowel=before_vowel)
+        if form := _determiner_form(nominal):
+            out.add(form, "DET", "det", word, source, before_vowel=_BEFORE_VOWEL.get(form))
         return None
 
     def before_noun(self, out: Written, nominal: Nominal, word: Word) -> None:
-        _adjectives(out, nominal, word, precede=True)
+        for adjective in nominal.adjectives:
+            if adjective.precedes:
+                _write_adjective(out, nominal, adjective, word)
 
     def after_noun(self, out: Written, nominal: Nominal, word: Word, determiner: Word | None) -> None:
-        _adjectives(out, nominal, word, precede=False)
+        for adjective in reversed(nominal.adjectives):
+            if not adjective.precedes:
+                _write_adjective(out, nominal, adjective, word)
         if nominal.possessor is not None:
             de = out.add("de", "ADP", "case", None, (nominal, "of"))
             de.head = self.nominal(out, nominal.possessor, "nmod", word)
             out.phenomena.add("possessor")
 
 
-def _question_words(out: Written, clause: Clause, root: Word, question: str) -> None:
-    if not question:
-        return
-    if question == "who":
-        out.add("qui", "PRON", "nsubj", root, (clause, "wh"))
-        return
-    if question == "what":
-        out.add("que", "PRON", "obj", root, (clause, "wh"))
-    elif question in _QUESTION_WORDS:
-        out.add(_QUESTION_WORDS[question], "ADV", "advmod", root, (clause, "wh"))
-    asking = out.add("est-ce", "PART", "mark", root, (clause, "asks"))
-    out.add("que", "SCONJ", "fixed", asking, (clause, "asks"))
-
-
-def _person_and_number(clause: Clause) -> tuple[int, bool]:
-    return (3, False) if clause.subject is None else (clause.subject.person, clause.subject.plural)
-
-
-def _after_finite(out: Written, clause: Clause, root: Word) -> None:
-    """Write what directly follows the finite verb: "pas", "jamais", "souvent"."""
-    if clause.polarity == "not":
-        out.add("pas", "ADV", "advmod", root, (clause, "not"))
-    elif clause.polarity == "never":
-        out.add_pattern(NEVER.french, root, clause, "not")
-    if clause.frequency is not None:
-        out.add_pattern(clause.frequency.french, root, clause, "frequency")
-
-
-def _verb_group(out: Written, clause: Clause, verb: Verb, root: Word) -> None:
-    person, plural = _person_and_number(clause)
-    if not clause.past and not clause.passive:
-        root.form = verb.french_present[2 * plural + (person == 3)]
-        out.words.append(root)
-        _after_finite(out, clause, root)
-        return
-    is_plain_passive = clause.passive and not clause.past  # "est traversée"; the past is "a été traversée"
-    with_etre = is_plain_passive or (verb.takes_etre and not clause.passive)
-    relation = "aux:pass" if is_plain_passive else "aux"
-    out.add((_ETRE if with_etre else _AVOIR)[person, plural], "AUX", relation, root, (clause, "tense"))
-    _after_finite(out, clause, root)
-    if clause.passive:
-        out.phenomena.add("passive")
-    if clause.passive and clause.past:
-        out.add("été", "AUX", "aux:pass", root, (clause, "tense"))
-    root.form = _participle(out, clause, verb)
-    out.words.append(root)
+def _person_index(clause: Clause) -> int:
+    """The index of the subject's form among those of je, il, nous, ils."""
+    return 1 if clause.subject is None else 2 * clause.subject.plural + (clause.subject.person == 3)
 
 
 def _participle(out: Written, clause: Clause, verb: Verb) -> str:
     """The participle agrees with the subject under être, and with an object that precedes avoir."""
-    controller: Argument | None = None
-    if verb.takes_etre or clause.passive:
-        controller = clause.subject
-    elif isinstance(clause.object, Pronoun | Gap):
-        controller = clause.object
+    controller = clause.subject
+    if not (verb.takes_etre or clause.passive):
+        controller = clause.object if isinstance(clause.object, Pronoun | Gap) else None
     if controller is None:
         return verb.french_participle
     out.phenomena.add("participle agreement")
     return inflect(verb.french_participle)[2 * controller.plural + (controller.gender == "f")]
 
 
-def _copular_group(out: Written, clause: Clause, adjective: Adjective, root: Word) -> None:
-    person, plural = _person_and_number(clause)
-    if adjective.idiom is not None:
-        root.form = (_AVOIR_IMPERFECT if clause.past else _AVOIR)[person, plural]
-        out.words.append(root)
-        _after_finite(out, clause, root)
-        noun = Word(adjective.idiom, "NOUN", "obj", root, ((clause, "predicate"),))
-        _degree(out, clause, noun)
-        out.words.append(noun)
-        out.phenomena.add("idiom")
-        return
-    out.add((_ETRE_IMPERFECT if clause.past else _ETRE)[person, plural], "AUX", "cop", root, (clause, "tense"))
-    _after_finite(out, clause, root)
-    _degree(out, clause, root)
-    root.form = adjective.french(clause.subject.gender if clause.subject is not None else "m", plural=plural)
-    out.words.append(root)
-    out.phenomena.add("predicate agreement")
-
-
-def _degree(out: Written, clause: Clause, head: Word) -> None:
-    if clause.degree is not None:
-        out.add_pattern(clause.degree.french, head, clause, "degree")
-
-
-def _adjectives(out: Written, nominal: Nominal, word: Word, *, precede: bool) -> None:
-    """Adjectives before the noun have the English order, those after it the reverse."""
-    adjectives = [adjective for adjective in nominal.adjectives if adjective.precedes == precede]
-    for adjective in adjectives if precede else reversed(adjectives):
-        before_vowel = adjective.before_vowel if nominal.gender == "m" and not nominal.plural else None
-        form = adjective.french(nominal.gender, plural=nominal.plural)
-        out.add(form, "ADJ", "amod", word, (nominal, adjective), before_vowel=before_vowel)
-        out.phenomena.add("adjective before" if precede else "adjective after")
+def _write_adjective(out: Written, nominal: Nominal, adjective: Adjective, noun: Word) -> None:
+    before_vowel = adjective.before_vowel if nominal.gender == "m" and not nominal.plural else None
+    form = adjective.french(nominal.gender, plural=nominal.plural)
+    out.add(form, "ADJ", "amod", noun, (nominal, adjective), before_vowel=before_vowel)
+    out.phenomena.add("adjective before" if adjective.precedes else "adjective after")
 
 
 def _determiner_form(nominal: Nominal) -> str:
@@ -203,19 +177,19 @@ def _determiner_form(nominal: Nominal) -> str:
 
 
 @cache
-def starts_with_vowel(form: str) -> bool:
+def _starts_with_vowel(form: str) -> bool:
     """Whether the word before it is elided: before vowels and silent h, not before the h of "hibou"."""
     return form[0] in "aeiouyhàâéèêîôûœAEIOUHÉ" and form not in ASPIRATED
 
 
-def _adapt_to_neighbours(out: Written) -> None:
-    """Elide and contract from right to left, so that each word sees the final form of its neighbour."""
+def _elide_and_contract(out: Written) -> None:
+    """Go from right to left, so that each word sees the final form of the next one."""
     words = out.words
     for index in range(len(words) - 2, -1, -1):
         word, following = words[index], words[index + 1]
-        adapted = word.before_vowel or _ELIDED.get(word.form)
-        if adapted is not None and starts_with_vowel(following.form):
-            word.form = adapted
+        elided = word.before_vowel or _ELIDED.get(word.form)
+        if elided is not None and _starts_with_vowel(following.form):
+            word.form = elided
             out.phenomena.add("elision")
         elif following.pos == "DET" and (word.form, following.form) in _CONTRACTED:
             word.form = _CONTRACTED[word.form, following.form]
@@ -230,6 +204,5 @@ _FRENCH = _French()
 def write_french(sentence: Sentence) -> Written:
     """The sentence in French, elided, contracted and capitalized."""
     out = _FRENCH.write(sentence)
-    _adapt_to_neighbours(out)
-    out.capitalize()
-    return out
+    _elide_and_contract(out)
+    return out.capitalized()

@@ -7,7 +7,7 @@ the gold alignment. Nodes are compared by identity.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from regard.data.synthetic.lexicon import Adjective, Verb
 from regard.data.synthetic.nouns import Noun
@@ -18,6 +18,7 @@ from regard.data.synthetic.patterns import Phrase
 class Nominal:
     """A noun with its modifiers: "the queen's small black cat"."""
 
+    person: ClassVar[int] = 3
     noun: Noun
     determiner: str = "the"  # "", "the", "a", "some", "any", "this", "every", "several" or a possessive
     plural: bool = False
@@ -31,29 +32,19 @@ class Nominal:
     def gender(self) -> str:
         return self.noun.gender
 
-    @property
-    def person(self) -> int:
-        return 3
-
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Coordination:
     """Two nominals joined by 'and': plural, and masculine in French unless both are feminine."""
 
+    person: ClassVar[int] = 3
+    plural: ClassVar[bool] = True
     first: Nominal
     second: Nominal
 
     @property
-    def plural(self) -> bool:
-        return True
-
-    @property
     def gender(self) -> str:
         return "f" if self.first.gender == self.second.gender == "f" else "m"
-
-    @property
-    def person(self) -> int:
-        return 3
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -71,6 +62,7 @@ class Pronoun:
 class Gap:
     """The head noun inside its relative clause: who, that."""
 
+    person: ClassVar[int] = 3
     nominal: Nominal
 
     @property
@@ -80,10 +72,6 @@ class Gap:
     @property
     def gender(self) -> str:
         return self.nominal.gender
-
-    @property
-    def person(self) -> int:
-        return 3
 
 
 Argument: TypeAlias = Nominal | Coordination | Pronoun | Gap
@@ -107,10 +95,10 @@ class Clause:
     degree: Phrase | None = None
     past: bool = False
     polarity: str = ""  # "", "not" or "never"
-    passive: bool = False  # the subject is the patient, `agent` the doer
+    passive: bool = False  # the subject is the patient
     silent_subject: bool = False  # the same as in the first clause: "sings and dances"
     object: Argument | None = None
-    agent: Nominal | None = None
+    agent: Nominal | None = None  # of a passive clause
     recipient: Nominal | None = None
     frequency: Phrase | None = None
     manner: Phrase | None = None
@@ -128,45 +116,28 @@ class Sentence:
     second: Clause | None = None
 
 
-def arguments(clause: Clause) -> list[Argument]:
+def _arguments(clause: Clause | None) -> list[Argument]:
     """The arguments of a clause and the noun of its place."""
-    found: list[Argument | None] = [clause.subject, clause.object, clause.agent, clause.recipient]
-    if clause.place is not None:
-        found.append(clause.place.nominal)
-    return [argument for argument in found if argument is not None]
+    if clause is None:
+        return []
+    place = clause.place.nominal if clause.place is not None else None
+    arguments = (clause.subject, clause.object, clause.agent, clause.recipient, place)
+    return [argument for argument in arguments if argument is not None]
 
 
 def nominals(sentence: Sentence) -> list[Nominal]:
     """All nominals of a sentence, also nested ones, each once."""
-    waiting = arguments(sentence.main)
-    if sentence.second is not None:
-        waiting += arguments(sentence.second)
-    found: list[Nominal] = []
-    while waiting:
-        argument = waiting.pop()
+    pending = _arguments(sentence.main) + _arguments(sentence.second)
+    visited: list[Nominal] = []
+    while pending:
+        argument = pending.pop()
         if isinstance(argument, Coordination):
-            waiting += (argument.first, argument.second)
-        elif isinstance(argument, Nominal) and argument not in found:
-            found.append(argument)
-            waiting += _inside(argument)
-    return found
-
-
-def _inside(nominal: Nominal) -> list[Argument]:
-    inner: list[Argument] = []
-    if nominal.possessor is not None:
-        inner.append(nominal.possessor)
-    if nominal.place is not None:
-        inner.append(nominal.place.nominal)
-    if nominal.relative is not None:
-        inner += arguments(nominal.relative)
-    return inner
-
-
-def clauses(sentence: Sentence, known: list[Nominal]) -> list[Clause]:
-    """The clauses of a sentence whose nominals are `known`, also relative clauses."""
-    found = [sentence.main]
-    if sentence.second is not None:
-        found.append(sentence.second)
-    found += [nominal.relative for nominal in known if nominal.relative is not None]
-    return found
+            pending += (argument.first, argument.second)
+        elif isinstance(argument, Nominal) and argument not in visited:
+            visited.append(argument)
+            if argument.possessor is not None:
+                pending.append(argument.possessor)
+            if argument.place is not None:
+                pending.append(argument.place.nominal)
+            pending += _arguments(argument.relative)
+    return visited

@@ -9,18 +9,16 @@ import dataclasses
 from dataclasses import dataclass
 
 from regard.data.squad import Question
-from regard.data.synthetic.clauses import LOCATED_DEEDS, PAST_TIME_PHRASES, draw_object, people_for
-from regard.data.synthetic.dice import Dice
+from regard.data.synthetic.clauses import LOCATED_VERBS_OF_PEOPLE, PAST_TIME_PHRASES, draw_object, people_for
 from regard.data.synthetic.english import english_text, write_english
 from regard.data.synthetic.lexicon import Verb
-from regard.data.synthetic.meaning import Clause, Nominal, Place, Sentence
+from regard.data.synthetic.meaning import Clause, Nominal, Sentence
 from regard.data.synthetic.nouns import NAMES
 from regard.data.synthetic.phrases import draw_nominal, draw_place
-from regard.data.synthetic.splits import draw_split
+from regard.data.synthetic.sampling import Rng, draw_split
 from regard.data.synthetic.words import Word, Written, char_spans
 
-KINDS = ("who", "what", "where", "when")
-SENTENCES = (3, 4, 5)
+_NUM_SENTENCES = (3, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -34,45 +32,45 @@ class _Fact:
 
 def questions(split: str, *, count: int | None = None, seed: int = 0, impossible: float = 0.0) -> list[Question]:
     """Questions with their passages: train, validation or test. A share of `impossible` has no answer (SQuAD v2)."""
-    found = draw_split(
+    drawn = draw_split(
         "questions",
         split,
-        lambda dice: _draw(dice, impossible),
+        lambda rng: _draw(rng, impossible),
         lambda question: question.passage,
         count=count,
         seed=seed,
     )
-    return [dataclasses.replace(question, id=f"{split}-{number}") for number, question in enumerate(found, start=1)]
+    return [dataclasses.replace(question, id=f"{split}-{number}") for number, question in enumerate(drawn, start=1)]
 
 
-def _draw(dice: Dice, impossible: float) -> Question:
-    number = dice.pick(SENTENCES)
+def _draw(rng: Rng, impossible: float) -> Question:
+    num_sentences = rng.pick(_NUM_SENTENCES)
     verbs: list[Verb] = []
-    while len(verbs) <= number:
-        verb = dice.pick(LOCATED_DEEDS)
+    while len(verbs) <= num_sentences:
+        verb = rng.pick(LOCATED_VERBS_OF_PEOPLE)
         if verb not in verbs:
             verbs.append(verb)
-    facts = [_fact(dice, verb) for verb in verbs]
-    told, untold = facts[:number], facts[number]
-    passage = " ".join(fact.text for fact in told)
-    if dice.chance(impossible):
-        return Question("", _ask(untold, dice.pick(sorted(untold.spans))), passage, (), impossible=True)
-    asked = dice.pick(range(number))
-    kind = dice.pick(sorted(told[asked].spans))
-    before = sum(len(fact.text) + 1 for fact in told[:asked])
-    start, end = told[asked].spans[kind]
-    return Question("", _ask(told[asked], kind), passage, ((before + start, told[asked].text[start:end]),))
+    *facts, missing = [_draw_fact(rng, verb) for verb in verbs]
+    passage = " ".join(fact.text for fact in facts)
+    if rng.chance(impossible):
+        return Question("", _ask(missing, rng.pick(sorted(missing.spans))), passage, (), impossible=True)
+    index = rng.pick(range(num_sentences))
+    fact = facts[index]
+    kind = rng.pick(sorted(fact.spans))
+    before = sum(len(earlier.text) + 1 for earlier in facts[:index])
+    start, end = fact.spans[kind]
+    return Question("", _ask(fact, kind), passage, ((before + start, fact.text[start:end]),))
 
 
-def _fact(dice: Dice, verb: Verb) -> _Fact:
-    doer = dice.pick(NAMES) if dice.chance(0.5) else dice.pick(people_for(verb))
+def _draw_fact(rng: Rng, verb: Verb) -> _Fact:
+    subject = rng.pick(NAMES) if rng.chance(0.5) else rng.pick(people_for(verb))
     clause = Clause(
-        subject=draw_nominal(dice, doer, definite=True, plural=False, adjectives=0.2),
+        subject=draw_nominal(rng, subject, definite=True, plural=False, adjectives=0.2),
         verb=verb,
         past=True,
-        object=draw_object(dice, verb, negated=False, definite=True),
-        place=draw_place(dice),
-        time=dice.pick(PAST_TIME_PHRASES) if dice.chance(0.5) else None,
+        object=draw_object(rng, verb, definite=True),
+        place=draw_place(rng),
+        time=rng.pick(PAST_TIME_PHRASES) if rng.chance(0.5) else None,
     )
     written = write_english(Sentence(main=clause))
     text = written.text(spaced_question_mark=False)
@@ -81,25 +79,23 @@ def _fact(dice: Dice, verb: Verb) -> _Fact:
 
 def _spans(clause: Clause, written: Written, text: str) -> dict[str, tuple[int, int]]:
     """The characters that answer each kind of question."""
-    places = char_spans(text, [word.form for word in written.words])
-    index = {word: number for number, word in enumerate(written.words)}
-    answers: dict[str, list[Word]] = {}
-    for kind, part in (("who", clause.subject), ("what", clause.object), ("where", clause.place)):
-        head = part.nominal if isinstance(part, Place) else part
-        if isinstance(head, Nominal):
-            answers[kind] = _below(written, written.head_words[head])
+    word_spans = dict(zip(written.words, char_spans(text, [word.form for word in written.words]), strict=True))
+    place = clause.place.nominal if clause.place is not None else None
+    answers = {
+        kind: _subtree(written, written.head_words[nominal])
+        for kind, nominal in (("who", clause.subject), ("what", clause.object), ("where", place))
+        # One asks for people with "whom".
+        if isinstance(nominal, Nominal) and not (kind == "what" and "human" in nominal.noun.tags)
+    }
     if clause.time is not None:
-        answers["when"] = [word for word in written.words if _says_time(word, clause)]
-    found = {}
-    for kind, group in answers.items():
-        numbers = [index[word] for word in group]
-        found[kind] = places[min(numbers)][0], places[max(numbers)][1]
-    if "human" in getattr(getattr(clause.object, "noun", None), "tags", ()):
-        del found["what"]  # one asks for people with "whom"
-    return found
+        answers["when"] = [word for word in written.words if _expresses_time(word, clause)]
+    return {
+        kind: (min(word_spans[word][0] for word in words), max(word_spans[word][1] for word in words))
+        for kind, words in answers.items()
+    }
 
 
-def _below(written: Written, head: Word) -> list[Word]:
+def _subtree(written: Written, head: Word) -> list[Word]:
     """A word and all its dependents."""
     group = [head]
     for word in group:
@@ -107,16 +103,12 @@ def _below(written: Written, head: Word) -> list[Word]:
     return group
 
 
-def _says_time(word: Word, clause: Clause) -> bool:
-    return any(source[0] is clause and str(source[1]).startswith("time") for source in _pairs(word))
-
-
-def _pairs(word: Word) -> list[tuple[object, object]]:
-    return [source for source in word.sources if isinstance(source, tuple) and len(source) == 2]
+def _expresses_time(word: Word, clause: Clause) -> bool:
+    return any(node is clause and str(role).startswith("time") for node, role in word.sources)
 
 
 def _ask(fact: _Fact, kind: str) -> str:
-    """The sentence of a fact as a question, without what is asked for."""
+    """The sentence of a fact as a question, without the part that answers it."""
     clause = dataclasses.replace(fact.clause, place=None, time=None)
     if kind == "who":
         clause.subject = None

@@ -6,11 +6,11 @@ Tags and relations follow Universal Dependencies. A subclass knows the word orde
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import ClassVar
 
 from regard.data.synthetic.lexicon import Verb
-from regard.data.synthetic.meaning import Argument, Clause, Coordination, Gap, Nominal, Place, Pronoun, Sentence
-from regard.data.synthetic.nouns import Noun
+from regard.data.synthetic.meaning import Argument, Clause, Gap, Nominal, Place, Pronoun, Sentence
 from regard.data.synthetic.patterns import CONNECTORS, PREPOSITIONS, Pattern, Phrase
 from regard.data.synthetic.words import Word, Written
 
@@ -18,23 +18,31 @@ from regard.data.synthetic.words import Word, Written
 class Realizer(ABC):
     """Writes meanings in one language."""
 
+    is_french: ClassVar[bool]
     objects_before_verb: ClassVar[tuple[type, ...]]  # kinds of objects that `fill_clause` writes before the verb
 
     def write(self, sentence: Sentence) -> Written:
         """The sentence with punctuation, not yet capitalized."""
         out = Written()
-        root = self.clause(out, sentence.main, "root", None, question=sentence.question)
+        root = self._clause(out, sentence.main, "root", None, question=sentence.question)
         if sentence.second is not None and sentence.connector is not None:
             is_coordinate = sentence.connector.name in ("and", "but")
             second = self.clause_root(sentence.second, "conj" if is_coordinate else "advcl", root)
-            out.add_pattern(self.pattern(sentence.connector), second, sentence.second, "connector")
+            self.phrase(out, sentence.connector, second, sentence.second, "connector")
             self.fill_clause(out, sentence.second, second)
         out.add("?" if sentence.question else ".", "PUNCT", "punct", root, (sentence, "stop"))
         return out
 
+    def pattern(self, phrase: Phrase) -> Pattern:
+        return phrase.french if self.is_french else phrase.english
+
+    def phrase(self, out: Written, phrase: Phrase | None, head: Word | None, node: Hashable, role: str) -> Word | None:
+        """Write a fixed phrase, if there is one, and return its main word."""
+        return None if phrase is None else out.add_pattern(self.pattern(phrase), head, node, role)
+
     # --- Clauses ----------------------------------------------------------------------------------------------
 
-    def clause(self, out: Written, clause: Clause, relation: str, head: Word | None, *, question: str = "") -> Word:
+    def _clause(self, out: Written, clause: Clause, relation: str, head: Word | None, *, question: str = "") -> Word:
         root = self.clause_root(clause, relation, head)
         self.fill_clause(out, clause, root, question=question)
         return root
@@ -47,29 +55,30 @@ class Realizer(ABC):
     def fill_clause(self, out: Written, clause: Clause, root: Word, *, question: str = "") -> None:
         """Write a clause whose head is `root`."""
 
+    def subject(self, out: Written, clause: Clause, root: Word) -> None:
+        if clause.subject is not None and not clause.silent_subject:
+            self.argument(out, clause.subject, "nsubj:pass" if clause.passive else "nsubj", root)
+
     def complements(self, out: Written, clause: Clause, root: Word) -> None:
         """Write what follows the verb or adjective."""
         if clause.verb is not None and clause.object and not isinstance(clause.object, self.objects_before_verb):
             self._object(out, clause, clause.verb, clause.object, root)
-        if clause.agent is not None:
-            self._prepositional(out, Place(PREPOSITIONS["by"], clause.agent), "obl", root)
-        if clause.recipient is not None:
-            self._prepositional(out, Place(PREPOSITIONS["to"], clause.recipient), "obl", root)
-        if clause.manner is not None:
-            out.add_pattern(self.pattern(clause.manner), root, clause, "manner")
-        if clause.place is not None:
-            self._prepositional(out, clause.place, "obl", root)
-        if clause.time is not None:
-            out.add_pattern(self.pattern(clause.time), root, clause, "time")
+        for preposition, nominal in (("by", clause.agent), ("to", clause.recipient)):
+            if nominal is not None:
+                self._prepositional(out, Place(PREPOSITIONS[preposition], nominal), "obl", root)
+        self.phrase(out, clause.manner, root, clause, "manner")
+        self._prepositional(out, clause.place, "obl", root)
+        self.phrase(out, clause.time, root, clause, "time")
 
     def _object(self, out: Written, clause: Clause, verb: Verb, object_: Argument, root: Word) -> None:
-        preposition, other_preposition = self.prepositions(verb)
-        if preposition is None:
+        own, other = verb.preposition, verb.french_preposition
+        if self.is_french:
+            own, other = other, own
+        if own is None:
             self.argument(out, object_, "obj", root)
             return
         # A preposition that the other language lacks ("wait for", "obéir à") is aligned with the verb.
-        source = (clause, "preposition") if other_preposition else (clause, "predicate")
-        word = out.add(preposition, "ADP", "case", None, source)
+        word = out.add(own, "ADP", "case", None, (clause, "preposition" if other else "predicate"))
         word.head = self.argument(out, object_, "obl", root)
 
     # --- Arguments --------------------------------------------------------------------------------------------
@@ -87,27 +96,25 @@ class Realizer(ABC):
             word = out.add(form, "PRON", relation, head, (argument, "noun"))
             out.head_words[argument] = word
             return word
-        return self._coordination(out, argument, relation, head)
-
-    def _coordination(self, out: Written, pair: Coordination, relation: str, head: Word | None) -> Word:
-        first = self.nominal(out, pair.first, relation, head)
-        conjunction = out.add_pattern(self.pattern(CONNECTORS["and"]), None, pair, "and")
-        conjunction.head = self.nominal(out, pair.second, "conj", first)
+        first = self.nominal(out, argument.first, relation, head)
+        conjunction = out.add_pattern(self.pattern(CONNECTORS["and"]), None, argument, "and")
+        conjunction.head = self.nominal(out, argument.second, "conj", first)
         out.phenomena.add("coordination")
         return first
 
-    def _prepositional(self, out: Written, place: Place, relation: str, head: Word) -> None:
-        preposition = out.add_pattern(self.pattern(place.preposition), None, place.nominal, "preposition")
-        preposition.head = self.argument(out, place.nominal, relation, head)
+    def _prepositional(self, out: Written, place: Place | None, relation: str, head: Word) -> None:
+        if place is not None:
+            preposition = out.add_pattern(self.pattern(place.preposition), None, place.nominal, "preposition")
+            preposition.head = self.argument(out, place.nominal, relation, head)
 
     def nominal(self, out: Written, nominal: Nominal, relation: str, head: Word | None) -> Word:
         noun = nominal.noun
-        form = self.noun_form(noun, plural=nominal.plural)
+        singular, plural = (noun.french, noun.french_plural) if self.is_french else (noun.english, noun.english_plural)
+        form = plural if nominal.plural else singular
         word = Word(form, "PROPN" if noun.is_name else "NOUN", relation, head, ((nominal, "noun"),))
         out.head_words[nominal] = word
         determiner = self.determiner(out, nominal, word)
-        if nominal.numeral is not None:
-            out.add_pattern(self.pattern(nominal.numeral), word, nominal, "numeral")
+        if self.phrase(out, nominal.numeral, word, nominal, "numeral") is not None:
             out.phenomena.add("numeral")
         self.before_noun(out, nominal, word)
         if noun.compound is None:
@@ -119,24 +126,10 @@ class Realizer(ABC):
             out.add_around(pattern, word, nominal, "compound")
             out.phenomena.add("compound")
         self.after_noun(out, nominal, word, determiner)
-        if nominal.place is not None:
-            self._prepositional(out, nominal.place, "nmod", word)
+        self._prepositional(out, nominal.place, "nmod", word)
         if nominal.relative is not None:
-            self.clause(out, nominal.relative, "acl:relcl", word)
+            self._clause(out, nominal.relative, "acl:relcl", word)
         return word
-
-    # --- Forms ------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def pattern(self, phrase: Phrase) -> Pattern:
-        """A fixed phrase in this language."""
-
-    @abstractmethod
-    def prepositions(self, verb: Verb) -> tuple[str | None, str | None]:
-        """The preposition of the verb's object in this language, and in the other one."""
-
-    @abstractmethod
-    def noun_form(self, noun: Noun, *, plural: bool) -> str: ...
 
     @abstractmethod
     def pronoun(self, pronoun: Pronoun, *, is_subject: bool) -> str: ...

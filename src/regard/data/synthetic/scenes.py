@@ -1,144 +1,120 @@
 """Sentences in which 'it', 'they', 'he' or 'she' could refer to two nouns, and only one makes sense.
 
-"The animal did not cross the street because it was too tired / too wide." A scene has a verb, its doers and objects,
-adjectives that are a reason only if said of the doer, and adjectives that are one only if said of the object.
+"The animal did not cross the street because it was too tired / too wide." A scene has a verb, its agents and objects,
+adjectives that explain the event only if they describe the agent, and adjectives that do so only for the object.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.data.synthetic.dice import Dice, Weighted
 from regard.data.synthetic.lexicon import ADJECTIVE, VERB, Adjective, Verb
 from regard.data.synthetic.meaning import Clause, Nominal, Pronoun, Sentence
 from regard.data.synthetic.nouns import NAMES, Noun, matching
 from regard.data.synthetic.patterns import CONNECTORS, DEGREES, Phrase
 from regard.data.synthetic.phrases import GENDERED, draw_nominal
-
-# verb | polarity | doers | objects | adjectives of the doer | adjectives of the object | flags
-_THING_LINES = """
-cross    | not | animal -duck -frog -bird -owl | way                          | tired scared sick lazy weak nervous worried shy | wide long deep slippery muddy flooded vast steep dark dry | passive
-cross    | not | driven -bike          | paved bridge path tunnel field square | heavy slow                                | narrow slippery steep muddy flooded closed | passive
-eat      | not | pet wild mouse        | food                         | sick nervous scared shy tired worried     | salty spicy bitter hard dry | passive
-eat      |     | pet wild tiny ant     | food                         | hungry                                    | delicious sweet fresh ripe | passive
-break    |     | missile               | breakable                    | heavy hard                                | fragile delicate | passive
-light    | not | light                 | room                         | weak small                                | big dark long | passive
-cover    | not | cover                 | furniture                    | small short narrow                        | big wide long | passive
-fit in   | not | thing -lantern        | container                    | big long wide                             | small narrow full | present
-"""  # noqa: E501
-_PERSON_LINES = """
-buy      | not | person | vehicle -ambulance clothing furniture thing ring house | shy sick              | expensive old
-carry    | not | person | container -drawer -wardrobe thing missile              | tired sick lazy       | heavy
-push     | not | person | car motorcycle van furniture crate rock                | tired sick lazy       | heavy
-eat      | not | person | food                                                   | sick nervous sad worried | salty spicy bitter hard dry cold
-eat      |     | person | food                                                   | hungry                | delicious fresh ripe sweet
-drink    | not | person | drink                                                  | sick nervous          | hot cold bitter sweet
-drink    |     | person | water milk tea coffee                                  | thirsty               | fresh hot cold
-cross    | not | person | way                                                    | tired sick scared nervous | wide deep slippery dark dangerous flooded steep muddy
-repair   | not | person | vehicle furniture machine -phone                       | tired lazy sick       | old
-visit    | not | person | museum castle church                                   | tired sick lazy       | closed boring
-open     | not | person | door suitcase box crate                                | scared nervous        | heavy
-admire   |     | person | castle church art -photo dress flower tree             |                       | beautiful famous
-"""  # noqa: E501
+from regard.data.synthetic.sampling import Rng, Weighted
+from regard.data.synthetic.table_files import read_table
 
 _DEGREES_OF_EXCESS = Weighted({"too": 8.0, "very": 2.0})
 _DEGREES_OF_REASON = Weighted({"very": 5.0, "really": 3.0, "": 3.0})
-_STEADY_RANKS = (5,)  # colours, which never contradict the adjective that decides
+_COLOR_RANKS = (5,)  # colors never contradict the adjective that decides
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A verb with its doers and objects, and adjectives that explain the event."""
+    """A verb with its agents and objects, and adjectives that explain the event."""
 
     verb: Verb
     polarity: str
-    doers: tuple[Noun, ...]
+    agents: tuple[Noun, ...]
     objects: tuple[Noun, ...]
-    doer_adjectives: tuple[Adjective, ...]
+    agent_adjectives: tuple[Adjective, ...]
     object_adjectives: tuple[Adjective, ...]
     flags: frozenset[str]
 
     def reasons(self, noun: Noun) -> tuple[Adjective, ...]:
         """The adjectives that explain the scene by this noun."""
-        known = self.doer_adjectives if noun in self.doers else self.object_adjectives
-        return tuple(adjective for adjective in known if noun.is_name or noun in adjective.nouns)
+        adjectives = self.agent_adjectives if noun in self.agents else self.object_adjectives
+        return tuple(adjective for adjective in adjectives if noun.is_name or noun in adjective.nouns)
 
 
-def _suits_any(noun: Noun, adjectives: tuple[Adjective, ...]) -> bool:
-    return not adjectives or any(noun in adjective.nouns for adjective in adjectives)
+def _suitable(nouns: tuple[Noun, ...], adjectives: tuple[Adjective, ...]) -> tuple[Noun, ...]:
+    """The names, and the nouns that at least one of the adjectives can describe."""
+    return tuple(n for n in nouns if n.is_name or not adjectives or any(n in adj.nouns for adj in adjectives))
 
 
-def _scene(line: str) -> Scene:
-    verb, polarity, doers, objects, of_doer, of_object, flags = ([p.strip() for p in line.split("|")] + [""])[:7]
-    of_doers = tuple(ADJECTIVE[name] for name in of_doer.split())
-    of_objects = tuple(ADJECTIVE[name] for name in of_object.split())
-    who = (*GENDERED, *NAMES) if doers == "person" else matching(doers)
+def _scene(
+    verb: str, polarity: str, agents: str, objects: str, of_agent: str, of_object: str, flags: str = ""
+) -> Scene:
+    agent_adjectives = tuple(ADJECTIVE[name] for name in of_agent.split())
+    object_adjectives = tuple(ADJECTIVE[name] for name in of_object.split())
     return Scene(
         verb=VERB[verb],
         polarity=polarity,
-        doers=tuple(n for n in who if n.is_name or _suits_any(n, of_doers)),
-        objects=tuple(n for n in matching(objects) if _suits_any(n, of_objects)),
-        doer_adjectives=of_doers,
-        object_adjectives=of_objects,
+        agents=_suitable((*GENDERED, *NAMES) if agents == "person" else matching(agents), agent_adjectives),
+        objects=_suitable(matching(objects), object_adjectives),
+        agent_adjectives=agent_adjectives,
+        object_adjectives=object_adjectives,
         flags=frozenset(flags.split()),
     )
 
 
-THING_SCENES: tuple[Scene, ...] = tuple(_scene(line) for line in _THING_LINES.strip().splitlines())
-PERSON_SCENES: tuple[Scene, ...] = tuple(_scene(line) for line in _PERSON_LINES.strip().splitlines())
+_ROWS = read_table("scenes")
+THING_SCENES: tuple[Scene, ...] = tuple(_scene(*row) for row in _ROWS if row[2] != "person")
+PERSON_SCENES: tuple[Scene, ...] = tuple(_scene(*row) for row in _ROWS if row[2] == "person")
 # Scenes with many nouns are more frequent, so that no noun is rare.
-_THING_CHOICE = Weighted({scene: 10.0 + len(scene.doers) + len(scene.objects) for scene in THING_SCENES})
+_THING_CHOICE = Weighted({scene: 10.0 + len(scene.agents) + len(scene.objects) for scene in THING_SCENES})
 
 # The pairs of nouns that 'it' could refer to in some sentence.
 RIVALS: frozenset[frozenset[Noun]] = frozenset(
-    frozenset((doer, object_)) for scene in THING_SCENES for doer in scene.doers for object_ in scene.objects
+    frozenset((agent, object_)) for scene in THING_SCENES for agent in scene.agents for object_ in scene.objects
 )
 
 
-def draw_thing_scene(dice: Dice) -> Sentence:
+def draw_thing_scene(rng: Rng) -> Sentence:
     """Two things or animals, and an 'it' or 'they' that refers to one of them."""
-    scene = dice.weighted(_THING_CHOICE)
-    doer, object_ = dice.pick(scene.doers), dice.pick(scene.objects)
-    plural = dice.chance(0.2)
-    doer_plural = plural if dice.chance(0.9) else not plural
-    act, undergo = _nominal(dice, doer, plural=doer_plural), _nominal(dice, object_, plural=plural)
-    antecedent = act if dice.chance(0.5) else undergo
-    past = "present" not in scene.flags and dice.chance(0.75)
-    passive = past and "passive" in scene.flags and dice.chance(0.5)  # so that either noun may come first
-    return _explained(dice, scene, act, undergo, antecedent, past=past, passive=passive)
+    scene = rng.weighted(_THING_CHOICE)
+    agent_noun, object_noun = rng.pick(scene.agents), rng.pick(scene.objects)
+    plural = rng.chance(0.2)
+    agent_plural = plural if rng.chance(0.9) else not plural
+    agent, object_ = _draw_nominal(rng, agent_noun, agent_plural), _draw_nominal(rng, object_noun, plural)
+    antecedent = agent if rng.chance(0.5) else object_
+    past = "present" not in scene.flags and rng.chance(0.75)
+    passive = past and "passive" in scene.flags and rng.chance(0.5)  # so that either noun may come first
+    return _draw_explanation(rng, scene, agent, object_, antecedent, past=past, passive=passive)
 
 
-def draw_person_scene(dice: Dice) -> Sentence:
+def draw_person_scene(rng: Rng) -> Sentence:
     """A person and a thing, and 'he', 'she' or 'it'."""
-    scene = dice.pick(PERSON_SCENES)
-    doer, object_ = dice.pick(scene.doers), dice.pick(scene.objects)
-    act = _nominal(dice, doer, plural=dice.chance(0.2))
-    undergo = _nominal(dice, object_, plural=dice.chance(0.25))
-    antecedent = act if scene.doer_adjectives and dice.chance(0.4) else undergo
-    return _explained(dice, scene, act, undergo, antecedent, past=dice.chance(0.75), passive=False)
+    scene = rng.pick(PERSON_SCENES)
+    agent_noun, object_noun = rng.pick(scene.agents), rng.pick(scene.objects)
+    agent = _draw_nominal(rng, agent_noun, rng.chance(0.2))
+    object_ = _draw_nominal(rng, object_noun, rng.chance(0.25))
+    antecedent = agent if scene.agent_adjectives and rng.chance(0.4) else object_
+    return _draw_explanation(rng, scene, agent, object_, antecedent, past=rng.chance(0.75), passive=False)
 
 
-def _nominal(dice: Dice, noun: Noun, *, plural: bool) -> Nominal:
-    return draw_nominal(dice, noun, definite=True, plural=plural, adjectives=0.12, ranks=_STEADY_RANKS)
+def _draw_nominal(rng: Rng, noun: Noun, plural: bool) -> Nominal:
+    return draw_nominal(rng, noun, definite=True, plural=plural, adjectives=0.12, ranks=_COLOR_RANKS)
 
 
-def _explained(
-    dice: Dice, scene: Scene, doer: Nominal, object_: Nominal, antecedent: Nominal, *, past: bool, passive: bool
+def _draw_explanation(
+    rng: Rng, scene: Scene, agent: Nominal, object_: Nominal, antecedent: Nominal, *, past: bool, passive: bool
 ) -> Sentence:
-    reason = dice.pick(scene.reasons(antecedent.noun))
-    degree = draw_degree(dice, scene)
-    return because(scene, doer, object_, antecedent, reason=reason, degree=degree, past=past, passive=passive)
+    reason = rng.pick(scene.reasons(antecedent.noun))
+    degree = draw_degree(rng, scene)
+    return because(scene, agent, object_, antecedent, reason=reason, degree=degree, past=past, passive=passive)
 
 
-def draw_degree(dice: Dice, scene: Scene) -> Phrase | None:
-    """ "too" explains what did not happen, "very" also what did."""
-    name = dice.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON)
-    return DEGREES[name] if name else None
+def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
+    """ "too" explains only what did not happen, "very" also what did."""
+    return DEGREES.get(rng.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON))
 
 
 def because(
     scene: Scene,
-    doer: Nominal,
+    agent: Nominal,
     object_: Nominal,
     antecedent: Nominal,
     *,
@@ -148,25 +124,12 @@ def because(
     passive: bool,
 ) -> Sentence:
     """The scene, and a clause with a pronoun for `antecedent` that explains it."""
-    main = Clause(
-        subject=object_ if passive else doer,
-        verb=scene.verb,
-        object=None if passive else object_,
-        agent=doer if passive else None,
-        passive=passive,
-        past=past,
-        polarity=scene.polarity,
-    )
-    pronoun = Pronoun(
-        gender=antecedent.gender,
-        plural=antecedent.plural,
-        human="human" in antecedent.noun.tags,
-        antecedent=antecedent,
-    )
-    explanation = Clause(
-        subject=pronoun,
-        adjective=reason,
-        degree=degree if reason.takes_degree else None,
-        past=past,
-    )
+    if passive:
+        main = Clause(subject=object_, verb=scene.verb, agent=agent, passive=True, past=past, polarity=scene.polarity)
+    else:
+        main = Clause(subject=agent, verb=scene.verb, object=object_, past=past, polarity=scene.polarity)
+    human = "human" in antecedent.noun.tags
+    pronoun = Pronoun(gender=antecedent.gender, plural=antecedent.plural, human=human, antecedent=antecedent)
+    degree = None if "fixed" in reason.flags else degree
+    explanation = Clause(subject=pronoun, adjective=reason, degree=degree, past=past)
     return Sentence(main=main, connector=CONNECTORS["because"], second=explanation)

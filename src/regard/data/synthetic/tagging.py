@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.data.synthetic.nouns import INSTITUTIONS, NAMES
 from regard.data.synthetic.patterns import DATES
-from regard.data.synthetic.splits import SIZES, split_size
+from regard.data.synthetic.sampling import SIZES, split_size
 from regard.data.synthetic.translation import sentences
 from regard.data.tagged import Tagged
 

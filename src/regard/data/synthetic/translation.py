@@ -11,29 +11,30 @@ contracts. "does" in a negation is not aligned.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, product
+from typing import TypeAlias
 
-from regard.data.synthetic.dice import Dice
 from regard.data.synthetic.english import write_english
 from regard.data.synthetic.french import write_french
 from regard.data.synthetic.grammar import draw_sentence
 from regard.data.synthetic.holdout import (
-    held_out_combinations,
+    has_held_out_combination,
     is_held_out_modifier,
     is_held_out_object,
     is_held_out_rivals,
-    split_of,
 )
 from regard.data.synthetic.lexicon import Adjective
 from regard.data.synthetic.meaning import Nominal, Pronoun, Sentence
 from regard.data.synthetic.nouns import Noun
+from regard.data.synthetic.sampling import Rng, count_error, split_of, split_size
 from regard.data.synthetic.scenes import THING_SCENES, Scene, because, draw_degree
-from regard.data.synthetic.splits import split_size, too_many
-from regard.data.synthetic.words import ENGLISH_WORD, Word, Written, join
+from regard.data.synthetic.words import ENGLISH_WORD, Source, Word, Written, capitalize, join
 from regard.utils.errors import UsageError
+
+_Strings: TypeAlias = tuple[str, ...]
 
 SPLIT_SIZES = {"train": 30_000, "validation": 500, "test": 1_000, "compositional": 1_000}
 _DICTIONARY_PAIRS = 4_000
@@ -80,11 +81,11 @@ def sentences(split: str, *, count: int | None = None, seed: int = 0) -> list[Sy
 
 
 def _stream(split: str, seed: int) -> Iterator[SyntheticPair]:
-    dice = Dice(f"regard world {split} {seed}")
+    rng = Rng(f"regard world {split} {seed}")
     seen: set[str] = set()
     while True:
-        sentence = draw_sentence(dice)
-        if bool(held_out_combinations(sentence)) != (split == "compositional"):
+        sentence = draw_sentence(rng)
+        if has_held_out_combination(sentence) != (split == "compositional"):
             continue
         english = write_english(sentence)
         source = english.text(spaced_question_mark=False)
@@ -101,10 +102,8 @@ def write_pair(sentence: Sentence) -> SyntheticPair:
 
 
 def _pair(source: str, english: Written, french: Written) -> SyntheticPair:
-    target_words = tuple([word.form for word in french.words])
-    source_index = {word: index for index, word in enumerate(english.words)}
-    target_index = {word: index for index, word in enumerate(french.words)}
-    antecedents = _antecedents(english, source_index)
+    source_words, source_pos, source_heads, source_relations, antecedents = _annotations(english)
+    target_words, target_pos, target_heads, target_relations, target_antecedents = _annotations(french)
     phenomena = set(french.phenomena)
     if antecedents:
         phenomena.add("pronoun")
@@ -113,43 +112,45 @@ def _pair(source: str, english: Written, french: Written) -> SyntheticPair:
     return SyntheticPair(
         source=source,
         target=french.text(spaced_question_mark=True),
-        source_words=tuple([word.form for word in english.words]),
+        source_words=source_words,
         target_words=target_words,
         alignment=_alignment(english.words, french.words),
-        source_pos=tuple([word.pos for word in english.words]),
-        target_pos=tuple([word.pos for word in french.words]),
-        source_heads=_heads(english.words, source_index),
-        target_heads=_heads(french.words, target_index),
-        source_relations=tuple([word.relation for word in english.words]),
-        target_relations=tuple([word.relation for word in french.words]),
+        source_pos=source_pos,
+        target_pos=target_pos,
+        source_heads=source_heads,
+        target_heads=target_heads,
+        source_relations=source_relations,
+        target_relations=target_relations,
         antecedents=antecedents,
-        target_antecedents=_antecedents(french, target_index),
+        target_antecedents=target_antecedents,
         phenomena=frozenset(phenomena),
     )
 
 
-def _heads(words: list[Word], index: dict[Word, int]) -> tuple[int, ...]:
-    return tuple([-1 if word.head is None else index[word.head] for word in words])
-
-
-def _alignment(source: list[Word], target: list[Word]) -> frozenset[tuple[int, int]]:
-    expressed: dict[Hashable, list[int]] = defaultdict(list)
-    for index, word in enumerate(target):
-        for origin in word.sources:
-            expressed[origin].append(index)
-    return frozenset(
-        (index, other)
-        for index, word in enumerate(source)
-        for origin in word.sources
-        for other in expressed.get(origin, ())
-    )
-
-
-def _antecedents(written: Written, index: dict[Word, int]) -> tuple[tuple[int, int], ...]:
-    return tuple(
+def _annotations(written: Written) -> tuple[_Strings, _Strings, tuple[int, ...], _Strings, tuple[tuple[int, int], ...]]:
+    """Words, parts of speech, heads, relations and antecedents."""
+    words, index = written.words, {word: i for i, word in enumerate(written.words)}
+    antecedents = tuple(
         (index[word], index[written.head_words[node.antecedent]])
         for node, word in written.head_words.items()
         if isinstance(node, Pronoun) and node.antecedent is not None
+    )
+    return (
+        tuple([word.form for word in words]),
+        tuple([word.pos for word in words]),
+        tuple([-1 if word.head is None else index[word.head] for word in words]),
+        tuple([word.relation for word in words]),
+        antecedents,
+    )
+
+
+def _alignment(source: list[Word], target: list[Word]) -> frozenset[tuple[int, int]]:
+    targets: dict[Source, list[int]] = defaultdict(list)  # the target words that express a part of the meaning
+    for index, word in enumerate(target):
+        for part in word.sources:
+            targets[part].append(index)
+    return frozenset(
+        (index, other) for index, word in enumerate(source) for part in word.sources for other in targets.get(part, ())
     )
 
 
@@ -163,18 +164,17 @@ def pronoun_pairs(*, count: int = 200, seed: int = 0) -> list[PronounPair]:
         raise UsageError(f"count is {count}; it must be at least 0.", argument="count", value=count)
     pairs = list(islice(_stream_of_pairs(seed), count))
     if len(pairs) < count:
-        raise too_many("minimal pairs", len(pairs), count)
+        raise count_error("minimal pairs", len(pairs), count)
     return pairs
 
 
 def _stream_of_pairs(seed: int) -> Iterator[PronounPair]:
-    dice = Dice(f"regard world pronouns {seed}")
+    rng = Rng(f"regard world pronouns {seed}")
     rivalries = _held_out_rivalries()
     seen: set[str] = set()
     for attempt in range(25 * len(rivalries)):
         # Take them in turn, so that all are used equally often.
-        rivalry = rivalries[attempt % len(rivalries)]
-        both_orders = _minimal_pairs(dice, rivalry)
+        both_orders = _minimal_pairs(rng, rivalries[attempt % len(rivalries)])
         sources = {side.source for pair in both_orders for side in (pair.il, pair.elle)}
         if seen.isdisjoint(sources):
             seen |= sources
@@ -186,50 +186,49 @@ class _Rivalry:
     """Two nouns that 'it' could refer to in a scene, and the adjectives that decide for each."""
 
     scene: Scene
-    doer: Noun
+    agent: Noun
     object: Noun
-    of_doer: tuple[Adjective, ...]
+    of_agent: tuple[Adjective, ...]
     of_object: tuple[Adjective, ...]
 
 
 @cache
 def _held_out_rivalries() -> tuple[_Rivalry, ...]:
     """Pairs of different gender that do not occur together in training, while all other combinations do."""
-    found: list[_Rivalry] = []
-    for scene in THING_SCENES:
-        if "passive" not in scene.flags:
-            continue
-        for doer in scene.doers:
-            for object_ in scene.objects:
-                of_doer = tuple(a for a in scene.reasons(doer) if not is_held_out_modifier(a, doer))
-                of_object = tuple(a for a in scene.reasons(object_) if not is_held_out_modifier(a, object_))
-                is_new = is_held_out_rivals(doer, object_) and not is_held_out_object(scene.verb, object_)
-                if is_new and doer.gender != object_.gender and of_doer and of_object:
-                    found.append(_Rivalry(scene, doer, object_, of_doer, of_object))
-    return tuple(found)
+
+    def reasons(scene: Scene, noun: Noun) -> tuple[Adjective, ...]:
+        return tuple(adjective for adjective in scene.reasons(noun) if not is_held_out_modifier(adjective, noun))
+
+    return tuple(
+        _Rivalry(scene, agent, object_, of_agent, of_object)
+        for scene in THING_SCENES
+        if "passive" in scene.flags
+        for agent, object_ in product(scene.agents, scene.objects)
+        if agent.gender != object_.gender
+        and is_held_out_rivals(agent, object_)
+        and not is_held_out_object(scene.verb, object_)
+        and (of_agent := reasons(scene, agent))
+        and (of_object := reasons(scene, object_))
+    )
 
 
-def _minimal_pairs(dice: Dice, rivalry: _Rivalry) -> tuple[PronounPair, PronounPair]:
+def _minimal_pairs(rng: Rng, rivalry: _Rivalry) -> tuple[PronounPair, PronounPair]:
     """The pair in both orders: active and passive."""
-    doer = Nominal(noun=rivalry.doer, determiner=dice.pick(("the", "the", "this")))
-    object_ = Nominal(noun=rivalry.object, determiner=dice.pick(("the", "the", "this")))
-    degree = draw_degree(dice, rivalry.scene)
-    reasons = {doer: dice.pick(rivalry.of_doer), object_: dice.pick(rivalry.of_object)}
+    agent = Nominal(noun=rivalry.agent, determiner=rng.pick(("the", "the", "this")))
+    object_ = Nominal(noun=rivalry.object, determiner=rng.pick(("the", "the", "this")))
+    degree = draw_degree(rng, rivalry.scene)
+    reasons = {agent: rng.pick(rivalry.of_agent), object_: rng.pick(rivalry.of_object)}
 
     def pair(*, passive: bool) -> PronounPair:
         by_gender = {
             noun.gender: write_pair(
-                because(rivalry.scene, doer, object_, noun, reason=reason, degree=degree, past=True, passive=passive)
+                because(rivalry.scene, agent, object_, noun, reason=reason, degree=degree, past=True, passive=passive)
             )
             for noun, reason in reasons.items()
         }
-        first, second = (object_, doer) if passive else (doer, object_)
-        return PronounPair(
-            il=by_gender["m"],
-            elle=by_gender["f"],
-            nouns=(first.noun.english, second.noun.english),
-            masculine_first=first.gender == "m",
-        )
+        first, second = (object_, agent) if passive else (agent, object_)
+        nouns = (first.noun.english, second.noun.english)
+        return PronounPair(il=by_gender["m"], elle=by_gender["f"], nouns=nouns, masculine_first=first.gender == "m")
 
     return pair(passive=False), pair(passive=True)
 
@@ -237,9 +236,8 @@ def _minimal_pairs(dice: Dice, rivalry: _Rivalry) -> tuple[PronounPair, PronounP
 def word_for_word(text: str) -> str:
     """The dictionary baseline: each English word is replaced by its most frequent French translation."""
     dictionary = _dictionary()
-    found = [dictionary.get(word.lower(), word) for word in ENGLISH_WORD.findall(text)]
-    translated = join(" ".join(found).split(), spaced_question_mark=True)
-    return translated[:1].upper() + translated[1:]
+    translations = [dictionary.get(word.lower(), word) for word in ENGLISH_WORD.findall(text)]
+    return capitalize(join(" ".join(translations).split(), spaced_question_mark=True))
 
 
 @cache
@@ -256,4 +254,4 @@ def _dictionary() -> dict[str, str]:
         for index, word in enumerate(pair.source_words):
             counts[word.lower()][" ".join(words[target] for target in sorted(linked[index]))] += 1
     # Ties are broken alphabetically.
-    return {word: min(found, key=lambda french: (-found[french], french)) for word, found in counts.items()}
+    return {word: min(french, key=lambda form: (-french[form], form)) for word, french in counts.items()}

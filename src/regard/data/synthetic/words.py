@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
 from regard.data.synthetic.patterns import Pattern
 from regard.utils.errors import UsageError
 
 ENGLISH_WORD = re.compile(r"'s\b|[\w-]+|[^\w\s]")  # a word, a possessive ending or punctuation
+
+
+Source: TypeAlias = tuple[Hashable, Hashable]  # a node of the meaning and its part
 
 
 @dataclass(eq=False, slots=True)
@@ -20,7 +24,7 @@ class Word:
     pos: str
     relation: str
     head: Word | None
-    sources: tuple[Hashable, ...]
+    sources: tuple[Source, ...]
     before_vowel: str | None = None  # its form before a vowel, if that is another one
 
 
@@ -38,7 +42,7 @@ class Written:
         pos: str,
         relation: str,
         head: Word | None,
-        *sources: Hashable,
+        *sources: Source,
         before_vowel: str | None = None,
     ) -> Word:
         word = Word(form, pos, relation, head, sources, before_vowel)
@@ -60,12 +64,17 @@ class Written:
             else:
                 self.add(part.form, part.pos, part.relation, main_word, (node, role + part.label))
 
-    def capitalize(self) -> None:
-        first = self.words[0]
-        first.form = first.form[0].upper() + first.form[1:]
+    def capitalized(self) -> Self:
+        self.words[0].form = capitalize(self.words[0].form)
+        return self
 
     def text(self, *, spaced_question_mark: bool) -> str:
         return join((word.form for word in self.words), spaced_question_mark=spaced_question_mark)
+
+
+def capitalize(text: str) -> str:
+    """The text with a capital first letter; unlike `str.capitalize` it leaves the other letters alone."""
+    return text[:1].upper() + text[1:]
 
 
 def join(words: Iterable[str], *, spaced_question_mark: bool) -> str:

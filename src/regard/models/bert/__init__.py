@@ -1,1 +1,1 @@
-"""BERT: the encoder alone."""
+"""BERT: an encoder-only Transformer."""

@@ -1,4 +1,4 @@
-"""Options of BERT, and its shapes by name. Does not import torch."""
+"""Config and presets of BERT. Does not import torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from regard.nn.types import Activation
 
 
 class BertConfig(AttentionModelConfig):
-    """The shape of a BERT."""
+    """Config of a BERT encoder."""
 
     vocab_size: int = Field(ge=1, description="Tokens in the vocabulary.")
-    context_length: int = Field(512, ge=1, description="Longest sequence, in tokens.")
-    type_vocab_size: int = Field(2, ge=1, description="Token types: how many texts a sequence can hold.")
+    context_length: int = Field(512, ge=1, description="Maximum sequence length in tokens.")
+    type_vocab_size: int = Field(2, ge=1, description="Number of token types: maximum texts per sequence.")
     num_layers: int = Field(12, ge=1, description="Number of blocks.")
     d_model: int = Field(768, ge=1, description="Size of the hidden states.")
     d_ff: int = Field(3072, ge=1, description="Inner size of the feed-forward layers.")
@@ -30,17 +30,17 @@ class BertConfig(AttentionModelConfig):
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """The address of every attention, in the order of the forward pass."""
+        """Addresses of all attention layers, in forward-pass order."""
         return tuple(f"encoder.{i}.self" for i in range(self.num_layers))
 
 
 def _shape(num_layers: int, d_model: int) -> dict[str, Any]:
-    """All published shapes of BERT have head_dim 64 and d_ff = 4 · d_model."""
+    """Return a preset. All published BERT models have head_dim 64 and d_ff = 4 · d_model."""
     return dict(num_layers=num_layers, d_model=d_model, d_ff=4 * d_model, num_heads=d_model // 64, head_dim=64)
 
 
-# Shapes by name: the two of the paper (Devlin et al. 2018) and the smaller ones of Turc et al. (2019).
-# `vocab_size` comes from the tokenizer; presets named bert-* use the paper's.
+# Presets: the two sizes from the paper (Devlin et al. 2018) and the smaller ones from Turc et al. (2019).
+# `vocab_size` comes from the tokenizer, except in the presets bert-*, which use the value from the paper.
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": _shape(2, 128),
     "mini": _shape(4, 256),

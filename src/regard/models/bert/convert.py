@@ -1,6 +1,6 @@
-"""BERT folders of `transformers` ↔ regard: the encoder alone or with any of its heads.
+"""Convert BERT folders between `transformers` and regard, with or without a head.
 
-Folders of sentence-transformers hold a BERT as well, with its pooling in extra files.
+sentence-transformers folders with a BERT can be imported as well. They store the pooling in extra files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-# The only supported values of their settings; a missing setting is fine.
+# Settings in their config.json for which regard supports only this value. They may be missing.
 FIXED = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -73,9 +73,9 @@ FIXED = {
     "tie_word_embeddings": True,
     "pruned_heads": {},
 }
-# Settings of ours that their classes can express.
+# The values of our settings that their classes support.
 REQUIRED = (Requirement("num_heads_by_layer", {}), Requirement("activation", *dict.fromkeys(ACTIVATIONS.values())))
-# Surplus tensors in files of old versions: id buffers, and a copy of the token embedding table.
+# Tensors in files from old versions that are ignored: id buffers, and a copy of the token embedding table.
 SURPLUS = ("embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.weight")
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -88,13 +88,13 @@ POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls",
 
 
 def from_hf(folder: Folder) -> Content:
-    """A regard folder of a BERT, with the head that it has."""
+    """Convert a BERT folder to the content of a regard folder, with its head."""
     theirs = _their_tensors(folder.tensors)
     with config_errors(folder.path / CONFIG):
         config = config_from_hf(folder.config, Refusals(str(folder.path / CONFIG)))
         head = _head_from(folder, theirs)
     config = config.replace(pooler=_has_pooler(head.kind, theirs))
-    if not config.pooler:  # some files have an unused pooler
+    if not config.pooler:  # some files contain a pooler that the head does not use
         theirs = {name: tensor for name, tensor in theirs.items() if not name.startswith("pooler.")}
     tokenizer = read_tokenizer(folder)
     tokenizer.fits(config.vocab_size)
@@ -109,7 +109,7 @@ def from_hf(folder: Folder) -> Content:
         "special_tokens": special_token_settings(tokenizer),
         **_read_embedding(folder, head.kind),
     }
-    if head.kind == "sequence_classification":  # the folder does not say whether it was trained on texts or pairs
+    if head.kind == "sequence_classification":  # the folder does not say if it was trained on single texts or pairs
         described["accepts_pairs"] = True
     return Content(described, join(theirs, _pairs(config, head.kind)), {TOKENIZER: tokenizer.to_json()})
 
@@ -139,7 +139,7 @@ def config_from_hf(settings: Mapping[str, Any], refused: Refusals) -> BertConfig
 
 
 def _their_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under their current names, without duplicates."""
+    """Rename tensors from older versions to their current names and drop duplicates."""
     renamed = {}
     for name, tensor in tensors.items():
         stem = name.removeprefix("bert.")
@@ -147,20 +147,20 @@ def _their_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             stem = stem.removesuffix(old) + new if stem.endswith(old) else stem
         if stem not in SURPLUS:
             renamed[stem] = tensor
-    duplicate = renamed.pop("cls.predictions.decoder.bias", None)  # another name of the MLM bias
+    duplicate = renamed.pop("cls.predictions.decoder.bias", None)  # a second name for the MLM bias
     if duplicate is not None:
         renamed.setdefault("cls.predictions.bias", duplicate)
     return renamed
 
 
 def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
-    """The head that config.json names. For pretraining, only the heads that have weights."""
+    """Return the head that config.json names. Of the two pretraining heads, only those with weights are kept."""
     name = (folder.config.get("architectures") or [CLASSES["none"]])[0]
     kinds = {theirs_: kind for kind, theirs_ in CLASSES.items()}
     if name not in kinds:
         known = ", ".join(kinds)
         raise FolderError(
-            f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Known: {known}."
+            f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}."
         )
     kind = kinds[name]
     if kind in (*MLM_KINDS, *NSP_KINDS):
@@ -181,7 +181,7 @@ def _labels(settings: Mapping[str, Any]) -> tuple[str, ...]:
     if not named:  # transformers' own default
         return tuple(f"LABEL_{i}" for i in range(whole(settings, "num_labels", 2)))
     if wrong := [number for number in named if not str(number).isdecimal()]:
-        raise UsageError(f"id2label has {wrong[0]!r} where the number of a label is expected.")
+        raise UsageError(f"the keys of id2label must be label numbers, got {wrong[0]!r}.")
     by_number = {int(number): str(label) for number, label in named.items()}
     return tuple(by_number.get(i, f"LABEL_{i}") for i in range(max(by_number) + 1))
 
@@ -193,7 +193,7 @@ def _problem_type(folder: Folder, outputs: int) -> ProblemType:
     for known in get_args(ProblemType):
         if problem == known:
             return known  # type: ignore[no-any-return]
-    raise FolderError(f"{folder.path / CONFIG} has problem_type {problem!r}; known: {', '.join(PROBLEMS)}.")
+    raise FolderError(f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {', '.join(PROBLEMS)}.")
 
 
 def _has_pooler(kind: HeadKind, theirs: Mapping[str, Tensor]) -> bool:
@@ -202,7 +202,7 @@ def _has_pooler(kind: HeadKind, theirs: Mapping[str, Tensor]) -> bool:
 
 
 def read_tokenizer(folder: Folder) -> Tokenizer:
-    """The tokenizer of a BERT folder: tokenizer.json, or the older vocab.txt."""
+    """Load the tokenizer of a BERT folder from tokenizer.json, or from the older vocab.txt."""
     settings = read_json(folder, TOKENIZER_CONFIG)
     if folder.has_text(TOKENIZER):
         tokenizer = Tokenizer.load(folder.file(TOKENIZER))
@@ -210,7 +210,7 @@ def read_tokenizer(folder: Folder) -> Tokenizer:
         lowercase = settings.get("do_lower_case", True) is not False
         tokenizer = Tokenizer.from_vocabulary(folder.file(VOCABULARY), lowercase=lowercase)
     else:
-        raise FolderError(f"{folder.path} has no tokenizer: {TOKENIZER} is expected, or {VOCABULARY}.")
+        raise FolderError(f"{folder.path} has no tokenizer. Add {TOKENIZER} or {VOCABULARY}.")
     usual = tokenizer.special_tokens
     return tokenizer.with_special_tokens(
         SpecialTokens(
@@ -224,7 +224,7 @@ def read_tokenizer(folder: Folder) -> Tokenizer:
 
 
 def _read_embedding(folder: Folder, kind: HeadKind) -> dict[str, Any]:
-    """Pooling and maximum length of a sentence-transformers folder; empty for other folders."""
+    """Return the pooling and maximum length of a sentence-transformers folder; empty for other folders."""
     modules = read_json_value(folder, MODULES)
     if not isinstance(modules, list):
         return {}
@@ -256,7 +256,7 @@ def _pooling(folder: Folder, name: str) -> str:
 
 
 def to_hf(content: Content) -> Export:
-    """A folder that the class of its head and `AutoTokenizer` load."""
+    """Convert a model to a folder that `transformers` loads, with the class for its head and `AutoTokenizer`."""
     config, head, tokenizer = BertConfig(**content.config["model"]), _head(content), tokenizer_of(content)
     name = CLASSES[head.kind]
     settings = {
@@ -286,7 +286,7 @@ def to_hf(content: Content) -> Export:
 
 
 def obstacles(content: Content) -> tuple[str, list[str]]:
-    """The class of `transformers` for a BERT, and the settings that it cannot express."""
+    """Return the `transformers` class for a BERT, and the settings of the model that this class does not support."""
     config = BertConfig(**content.config["model"])
     reasons = unmet(config, REQUIRED)
     if config.num_heads * config.head_dim != config.d_model:
@@ -301,10 +301,10 @@ def _head(content: Content) -> HeadConfig:
 def _notes(content: Content, config: BertConfig, head: HeadConfig) -> tuple[str, ...]:
     notes = []
     if head.kind == "none" and not config.pooler:
-        notes.append("This encoder has no pooler: transformers adds one with random weights.")
+        notes.append("This encoder has no pooler. transformers will add one with random weights.")
     pooling = content.config.get("inference", {}).get("pooling", "mean")
     if pooling != "mean":
-        notes.append(f"sentence-transformers uses mean pooling for such a folder, not {pooling}.")
+        notes.append(f"sentence-transformers will use mean pooling for this folder instead of {pooling} pooling.")
     return tuple(notes)
 
 
@@ -337,7 +337,7 @@ def _label_settings(head: HeadConfig) -> dict[str, Any]:
 
 
 def _with_template(tokenizer: Tokenizer) -> str:
-    """A tokenizer.json that adds [CLS] and [SEP]."""
+    """Return a tokenizer.json that adds [CLS] and [SEP]."""
     description = json.loads(tokenizer.to_json())
     if description.get("post_processor") is None:
         start, end = tokenizer.special_tokens.start, tokenizer.special_tokens.end
@@ -363,7 +363,7 @@ def _with_template(tokenizer: Tokenizer) -> str:
 
 
 def _pairs(config: BertConfig, kind: HeadKind) -> Pairs:
-    """Our name of each tensor, and their names of its parts."""
+    """Return our name for each tensor, and their names for its parts."""
     below = "" if kind == "none" else "bert."
     encoder = [
         ("embedding.weight", ("embeddings.word_embeddings.weight",)),

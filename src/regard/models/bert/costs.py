@@ -1,4 +1,4 @@
-"""The costs of a BERT without a head, computed from its config. QKᵀ and AV are counted for a full context."""
+"""Compute the costs of a BERT without a head from its config. QKᵀ and AV are counted for a full context."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from regard.models.value_counts import counts_of
 
 
 def costs(config: BertConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
-    """Parameters, memory and compute of a model."""
+    """Return the parameters, memory and FLOPs of a model."""
     check_batch(batch_tokens)
     inner = config.num_heads * config.head_dim
-    attention = 4 * config.d_model * inner + 2 * inner * config.context_length  # projections; scores and averages
+    attention = 4 * config.d_model * inner + 2 * inner * config.context_length  # projections + QKᵀ and AV
     feed_forward = matrices(config.activation) * config.d_model * config.d_ff
     block = 6 * config.d_model + 4 * inner + matrices(config.activation) * config.d_ff
     return Costs(
@@ -27,7 +27,7 @@ def costs(config: BertConfig, *, preset: str = "", batch_tokens: int = 4096) -> 
 
 
 def parameters_by_part(config: BertConfig) -> dict[str, int]:
-    """The number of parameters of each part of the model."""
+    """Return the number of parameters of each part of the model."""
     d_model = config.d_model
 
     def linear(inputs: int, outputs: int) -> int:

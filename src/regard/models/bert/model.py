@@ -1,9 +1,9 @@
-"""BERT: an encoder-only Transformer, with a vector for every token, and heads for tasks on top.
+"""BERT: an encoder-only Transformer that computes a vector for every token, and its task heads.
 
 "BERT: Pre-training of Deep Bidirectional Transformers" (Devlin et al. 2018). The input is the sum of three embeddings:
-token, token type (which of two texts) and position. A post-norm encoder with GELU follows. Two heads train on plain
-text (masked tokens, next sentence); one for each kind of task trains on labels. This file knows ids, not text, and
-nothing of losses or training.
+token, token type (first or second text) and position. A post-norm encoder with GELU follows. Two heads are trained on
+plain text (masked tokens, next sentence); the others, one per kind of task, are trained on labels. This file works on
+ids, not on text, and contains no losses and no training.
 
 | here | transformers | shape |
 |---|---|---|
@@ -15,7 +15,7 @@ nothing of losses or training.
 | encoder.i.feed_forward.up_proj, down_proj | intermediate.dense, output.dense | (d_ff, D), (D, d_ff) |
 | pooler | pooler.dense | (D, D) |
 
-A text is `[CLS] a [SEP]`, a pair of texts `[CLS] a [SEP] b [SEP]`: `b [SEP]` has token type 1, the rest 0.
+A text becomes `[CLS] a [SEP]`, a pair of texts `[CLS] a [SEP] b [SEP]`. `b [SEP]` has token type 1, the rest 0.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from regard.nn.norms import LayerNorm
 from regard.nn.positions import LearnedPositions
 from regard.utils.errors import UsageError
 
-STD = 0.02  # of initial weights
+STD = 0.02  # standard deviation of initial weights
 
 
 class Bert(nn.Module):
-    """ids in, a vector for every token out; `pool` turns them into one vector for the text."""
+    """The BERT encoder: ids → a vector for every token. `pool` returns one vector per text."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class Bert(nn.Module):
     ) -> Tensor:
         """ids (B, T) → hidden states (B, T, D).
 
-        Padding is masked by `lengths` (B,), the number of tokens in each row, or by `attention_mask` (B, T), as in
-        Hugging Face: 1 for a token, 0 for padding. `type_ids` (B, T) says which text an id belongs to (default: all to
-        the first).
+        To mask padding, give `lengths` (B,), the number of tokens per row, or `attention_mask` (B, T), as in Hugging
+        Face: 1 for a token, 0 for padding. `type_ids` (B, T) is 0 for ids of the first text and 1 for the second
+        (default: all 0).
 
-        `at_first` returns the output at the first token only, (B, 1, D), and `places` that at some of the B·T
-        positions, (P, D): both save a part of the last block.
+        `at_first` returns the output at the first token only, (B, 1, D). `places` returns the outputs at P of the B·T
+        positions, (P, D). Both skip part of the computation in the last block.
         """
         mask = masks.no_mask()
         if lengths is not None:
@@ -88,19 +88,19 @@ class Bert(nn.Module):
         return last.forward_first(x, mask) if at_first else last(x, mask)
 
     def pool(self, hidden: Tensor) -> Tensor:
-        """hidden states (B, T, D) → the pooled output of the first token, [CLS]: (B, D)."""
+        """hidden states (B, T, D) → the pooled output at the first token, [CLS]: (B, D)."""
         if self.pooler is None:
-            raise UsageError("this BERT has no pooler. Average its token vectors instead.")
+            raise UsageError("this BERT has no pooler. Average its hidden states instead.")
         return torch.tanh(self.pooler(hidden[:, 0]))
 
 
 class Embedding(nn.Module):
-    """The sum of token, token type and position embedding, normalized."""
+    """The embedding layer: the sum of token, token type and position embeddings, followed by a LayerNorm."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.weight = new_parameter(config.vocab_size, config.d_model)
-        self.sparse = False  # sparse gradients, as in nn.Embedding
+        self.sparse = False  # if True, gradients are sparse in training, as in nn.Embedding
         self.token_types = nn.Embedding(config.type_vocab_size, config.d_model)
         self.positions = LearnedPositions(config.d_model, length=config.context_length)
         self.norm = LayerNorm(config.d_model, eps=config.norm_eps)
@@ -133,7 +133,7 @@ def make_block(config: BertConfig, address: str) -> Block:
 
 
 class MLMHead(nn.Module):
-    """Masked language modeling: logits over the vocabulary, through the token embedding table."""
+    """The head for masked language modeling. Its output matrix is the token embedding table."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -144,17 +144,17 @@ class MLMHead(nn.Module):
         initialize(self)
 
     def transform(self, hidden: Tensor) -> Tensor:
-        """hidden states (…, D) → the vectors that are multiplied with the embedding table: (…, D)."""
+        """hidden states (…, D) → the vectors that are multiplied by the embedding table: (…, D)."""
         out: Tensor = self.norm(ACTIVATIONS[self.activation](self.dense(hidden)))
         return out
 
     def forward(self, hidden: Tensor, table: Tensor) -> Tensor:
-        """hidden states (…, D) and the token embedding table (N, D) → logits (…, N)."""
+        """hidden states (…, D) and the token embedding table (V, D) → logits (…, V)."""
         return F.linear(self.transform(hidden), table, self.bias)
 
 
 class NSPHead(nn.Module):
-    """Next sentence prediction: pooled (B, D) → logits of "follows" and "does not follow" (B, 2)."""
+    """The head for next sentence prediction: pooled (B, D) → logits of "follows" and "does not follow" (B, 2)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class NSPHead(nn.Module):
 
 
 class SequenceClassificationHead(nn.Module):
-    """pooled (B, D) → logits, or numbers, for a text or pair of texts (B, outputs)."""
+    """The head for texts or pairs: pooled (B, D) → logits, or predicted numbers for regression (B, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class SequenceClassificationHead(nn.Module):
 
 
 class TokenClassificationHead(nn.Module):
-    """hidden states (B, T, D) → logits of each token (B, T, outputs)."""
+    """The head for labels of tokens: hidden states (B, T, D) → logits (B, T, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class TokenClassificationHead(nn.Module):
 
 
 class QuestionAnsweringHead(nn.Module):
-    """hidden states (B, T, D) → logits of the answer's start and end at each token (B, T, 2)."""
+    """The head for answers: hidden states (B, T, D) → logits that each token starts or ends the answer (B, T, 2)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -215,14 +215,14 @@ def _head_dropout(config: BertConfig) -> Dropout:
 
 
 class PretrainingOutput(NamedTuple):
-    """The logits of pre-training; None where the model has no head for them."""
+    """The logits of the pretraining heads. A field is None if the model does not have that head."""
 
-    mlm: Tensor | None  # logits of the token at every position (B, T, N)
+    mlm: Tensor | None  # logits over the vocabulary at every position (B, T, V)
     nsp: Tensor | None  # logits of "follows" and "does not follow" (B, 2)
 
 
 class BertForPretraining(nn.Module):
-    """BERT for pre-training on plain text: masked tokens, next sentences, or both."""
+    """BERT for pretraining on plain text: masked tokens, next sentence prediction, or both."""
 
     def __init__(self, config: BertConfig, *, mlm: bool = True, nsp: bool = True) -> None:
         super().__init__()
@@ -247,7 +247,7 @@ class BertForPretraining(nn.Module):
 
 
 class BertForSequenceClassification(nn.Module):
-    """A text or pair of texts → logits (B, outputs): one for each label, or a single number."""
+    """BERT for texts or pairs: ids → one logit per label, or one number for regression (B, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class BertForSequenceClassification(nn.Module):
         *,
         attention_mask: Tensor | None = None,
     ) -> Tensor:
-        # The head reads only [CLS]: in training the other positions are skipped, unless hooks read them.
+        # The head uses only [CLS], so training skips the other positions in the last block, unless hooks are active.
         at_first = self.training and not has_hooks(self)
         return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, at_first=at_first))
 
@@ -274,7 +274,7 @@ class BertForSequenceClassification(nn.Module):
 
 
 class BertForTokenClassification(nn.Module):
-    """A text → logits of each token's label (B, T, outputs), or at `places` of the B·T positions (P, outputs)."""
+    """BERT for labels of tokens: ids → logits at all tokens (B, T, outputs), or only at `places` (P, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__()
@@ -291,7 +291,7 @@ class BertForTokenClassification(nn.Module):
         attention_mask: Tensor | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
-        if places is not None and has_hooks(self):  # hooks read all tokens
+        if places is not None and has_hooks(self):  # hooks need all positions
             return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask).flatten(0, 1)[places])
         return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, places=places))
 
@@ -302,7 +302,7 @@ class BertForTokenClassification(nn.Module):
 
 
 class BertForQuestionAnswering(nn.Module):
-    """A question and a passage → logits of the answer's start and end at each token (B, T, 2)."""
+    """BERT for question answering: ids → logits that each token starts or ends the answer (B, T, 2)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -331,13 +331,13 @@ AnyBert = Bert | BertForPretraining | HeadedBert
 
 
 def build(config: BertConfig, head: HeadConfig | None = None) -> AnyBert:
-    """A BERT with the head of a task, or without one."""
+    """Build a BERT with new weights, with or without a head."""
     if head is None or head.kind == "none":
         return Bert(config)
     if head.kind == "sequence_classification":
         return BertForSequenceClassification(config, len(head.labels))
     if head.kind == "multiple_choice":
-        return BertForSequenceClassification(config, 1)  # how well an ending fits
+        return BertForSequenceClassification(config, 1)  # the logit of one ending
     if head.kind == "token_classification":
         return BertForTokenClassification(config, len(head.labels))
     if head.kind == "question_answering":
@@ -346,12 +346,12 @@ def build(config: BertConfig, head: HeadConfig | None = None) -> AnyBert:
 
 
 def encoder_of(model: AnyBert) -> Bert:
-    """The encoder, without its head."""
+    """Return the encoder without its head."""
     return model if isinstance(model, Bert) else model.bert
 
 
 def initialize(module: nn.Module) -> None:
-    """As in BERT: matrices and tables truncated-normal with standard deviation 0.02, biases zero."""
+    """Initialize as in the paper: truncated normal with standard deviation 0.02 for weights, zero for biases."""
     if weights_are_empty():
         return
     for part in module.modules():

@@ -1,4 +1,4 @@
-"""The architecture `bert`: what it can do, its shapes, and where its code is. Does not import torch."""
+"""The architecture `bert`: its capabilities, presets and code. Does not import torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from regard.spec import Architecture
 
 ARCHITECTURE = Architecture(
     name="bert",
-    summary="BERT: an encoder that reads a text in both directions (Devlin et al. 2018).",
+    summary="BERT: a bidirectional encoder (Devlin et al. 2018).",
     config=BertConfig,
     model="regard.models.bert.model:build",
     capabilities=frozenset({"encoder", "attention", "pairs", *HEAD_KINDS}) - {"none"},

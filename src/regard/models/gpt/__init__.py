@@ -1,1 +1,1 @@
-"""GPT: the decoder alone."""
+"""GPT: a decoder-only Transformer."""

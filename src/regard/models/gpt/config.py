@@ -1,4 +1,4 @@
-"""Options of GPT, and its shapes by name. Does not import torch."""
+"""Config and presets of GPT. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SCALING_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_p
 
 
 class GPTConfig(AttentionModelConfig):
-    """The shape of a GPT."""
+    """Config of a GPT."""
 
     vocab_size: int = Field(ge=1, description="Tokens in the vocabulary.")
-    context_length: int = Field(256, ge=1, description="Longest sequence, in tokens.")
+    context_length: int = Field(256, ge=1, description="Maximum sequence length in tokens.")
     num_layers: int = Field(6, ge=1, description="Number of blocks.")
     d_model: int = Field(256, ge=1, description="Size of the hidden states.")
     d_ff: int = Field(1024, ge=1, description="Inner size of the feed-forward layers.")
@@ -63,21 +63,21 @@ class GPTConfig(AttentionModelConfig):
     def _check_scaling(scaling: Mapping[str, float]) -> None:
         if sorted(scaling) != sorted(SCALING_KEYS):
             raise UsageError(
-                f"rope_scaling must have the keys {', '.join(SCALING_KEYS)}, not {', '.join(scaling)}.",
+                f"rope_scaling must have the keys {', '.join(SCALING_KEYS)}, got {', '.join(scaling)}.",
                 argument="rope_scaling",
                 value=dict(scaling),
             )
         positive = all(value > 0 for value in scaling.values())
         if not (positive and scaling["low_freq_factor"] < scaling["high_freq_factor"]):
             raise UsageError(
-                "rope_scaling needs numbers above 0, with low_freq_factor below high_freq_factor.",
+                "the values of rope_scaling must be positive, and low_freq_factor less than high_freq_factor.",
                 argument="rope_scaling",
                 value=dict(scaling),
             )
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """The address of every attention, in the order of the forward pass."""
+        """Addresses of all attention layers, in forward-pass order."""
         return tuple(f"decoder.{i}.self" for i in range(self.num_layers))
 
 
@@ -107,7 +107,7 @@ LLAMA: dict[str, Any] = dict(
     embedding_norm=False,
 )
 
-# Shapes by name. Where `vocab_size` is missing it comes from the tokenizer.
+# Presets. If `vocab_size` is missing, it comes from the tokenizer.
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": dict(num_layers=4, d_model=128, d_ff=512, num_heads=4, head_dim=32, context_length=128),
     "small": dict(num_layers=6, d_model=256, d_ff=1024, num_heads=4, head_dim=64, context_length=256),

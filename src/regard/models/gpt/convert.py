@@ -1,8 +1,8 @@
-"""Folders of language models of `transformers` ↔ regard: GPT-2, Llama, Qwen3, Mistral and NanoChat.
+"""Convert language models between `transformers` and regard: GPT-2, Llama, Qwen3, Mistral and NanoChat.
 
-Each model type converts its config and tensors in its own file; this file converts tokenizers and sampling options. A
-tokenizer is `tokenizer.json`, or GPT-2's two files. All types are read and written, except Mistral, which is written as
-Llama.
+The files `convert_*.py` convert config and tensors; this file converts tokenizers and sampling options. A tokenizer is
+`tokenizer.json`, or `vocab.json` and `merges.txt` as in GPT-2. All types can be imported and exported, except that an
+imported Mistral model is exported as Llama.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from regard.utils.errors import FolderError, UsageError, config_errors
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
-SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # sampling options with the same name in both
+SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # have the same names in transformers
 RANGES = {
     "temperature": (0.0, math.inf),
     "top_p": (1e-9, 1.0),
@@ -60,18 +60,18 @@ RANGES = {
 
 @dataclass(frozen=True)
 class ModelType:
-    """The conversion of the config and tensors of one model type."""
+    """Conversion of config and tensors for one model type of `transformers`."""
 
     name: str
     class_name: str
     required: Sequence[Requirement]
     config_from_hf: Callable[[Mapping[str, Any], Refusals], GPTConfig]
     config_to_hf: Callable[[GPTConfig], dict[str, Any]]
-    tensors_from_hf: Callable[[Mapping[str, Tensor], GPTConfig], dict[str, Tensor]]  # names without the prefix
+    tensors_from_hf: Callable[[Mapping[str, Tensor], GPTConfig], dict[str, Tensor]]  # names do not have the prefix
     tensors_to_hf: Callable[[Mapping[str, Tensor], GPTConfig], dict[str, Tensor]]
-    prefix: str = convert_tensors.PREFIX  # of all tensor names but the output matrix
-    leftovers: tuple[str, ...] = convert_tensors.LEFTOVERS  # suffixes of tensors that are not weights
-    full_width: bool = False  # num_heads × head_dim must be d_model
+    prefix: str = convert_tensors.PREFIX  # of all tensor names except that of the output matrix
+    leftovers: tuple[str, ...] = convert_tensors.LEFTOVERS  # suffixes of tensors that are buffers, not weights
+    full_width: bool = False  # num_heads × head_dim must equal d_model
     has_dropout: bool = False
 
     def read_tensors(self, tensors: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
@@ -129,7 +129,7 @@ NANOCHAT = ModelType(
 
 
 def from_hf(kind: ModelType, folder: Folder) -> Content:
-    """A regard folder of a language model."""
+    """Convert a language model folder to the content of a regard folder."""
     with config_errors(folder.path / CONFIG):
         config = kind.config_from_hf(folder.config, Refusals(str(folder.path / CONFIG)))
     tokenizer = _read_tokenizer(folder)
@@ -151,7 +151,7 @@ def _read_tokenizer(folder: Folder) -> Tokenizer:
     elif folder.has_text(VOCABULARY) and folder.has_text(MERGES):
         tokenizer = Tokenizer.from_merges(folder.file(VOCABULARY), folder.file(MERGES))
     else:
-        raise FolderError(f"{folder.path} has no tokenizer: {TOKENIZER} is expected, or {VOCABULARY} and {MERGES}.")
+        raise FolderError(f"{folder.path} has no tokenizer. Add {TOKENIZER}, or {VOCABULARY} and {MERGES}.")
     usual = tokenizer.special_tokens
     start = token_name(settings.get("bos_token")) or token_of(tokenizer, folder.config.get("bos_token_id"))
     ends = [token_name(settings.get("eos_token")), *_end_tokens(folder, tokenizer), usual.end]
@@ -172,7 +172,7 @@ def _read_tokenizer(folder: Folder) -> Tokenizer:
 
 
 def _end_tokens(folder: Folder, tokenizer: Tokenizer) -> list[str | None]:
-    """All end tokens in the configs: one, several or none."""
+    """Return all end tokens in config.json and generation_config.json; None for a missing one."""
     ids = [settings.get("eos_token_id") for settings in (folder.config, read_json(folder, GENERATION_CONFIG))]
     return [token_of(tokenizer, id_) for item in ids for id_ in (item if isinstance(item, list) else [item])]
 
@@ -184,10 +184,10 @@ def _read_sampling(folder: Folder) -> dict[str, Any]:
             name: real(settings, name) for name in (*SAMPLING, "repetition_penalty") if settings.get(name) is not None
         }
         if "top_k" in options:
-            options["top_k"] = whole(settings, "top_k", least=0) or None  # 0 samples from all tokens
+            options["top_k"] = whole(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
         for name, (low, high) in RANGES.items():
             if name in options and not low <= options[name] <= high:
-                raise UsageError(f"{name} is {options[name]}, which is out of range.", argument=name)
+                raise UsageError(f"{name} must be from {low:g} to {high:g}, got {options[name]}.", argument=name)
     if settings.get("do_sample") is False:
         options = {"temperature": 0.0, **{name: value for name, value in options.items() if name not in SAMPLING}}
     return options
@@ -197,7 +197,7 @@ def _read_sampling(folder: Folder) -> dict[str, Any]:
 
 
 def to_hf(kind: ModelType, content: Content) -> Export:
-    """A folder that `AutoModelForCausalLM` and `AutoTokenizer` load."""
+    """Convert a model to a folder that `AutoModelForCausalLM` and `AutoTokenizer` load."""
     config, tokenizer = GPTConfig(**content.config["model"]), tokenizer_of(content)
     ends = [tokenizer.end_id, *sorted(tokenizer.end_ids - {tokenizer.end_id})]
     ids = {
@@ -219,13 +219,13 @@ def to_hf(kind: ModelType, content: Content) -> Export:
     }
     notes = []
     if config.dropout and not kind.has_dropout:
-        notes.append(f"{kind.class_name} has no dropout between its layers: dropout {config.dropout} is not exported.")
+        notes.append(f"{kind.class_name} has no dropout between its layers. dropout {config.dropout} is not exported.")
     tensors = {name: t.contiguous() for name, t in kind.tensors_to_hf(content.tensors, config).items()}
     return Export(settings, tensors, texts, class_name=kind.class_name, notes=tuple(notes))
 
 
 def obstacles(kind: ModelType, content: Content) -> tuple[str, list[str]]:
-    """The class of a model type, and the settings of a model that it cannot express."""
+    """Return the class for a model type, and the settings of the model that this class does not support."""
     config = GPTConfig(**content.config["model"])
     reasons = unmet(config, kind.required)
     if kind.full_width and config.num_heads * config.head_dim != config.d_model:
@@ -234,7 +234,7 @@ def obstacles(kind: ModelType, content: Content) -> tuple[str, list[str]]:
 
 
 def _start_id(tokenizer: Tokenizer) -> int:
-    """The first token of every text: its prefix, or the end token of the previous text."""
+    """Return the first id of every text: the tokenizer's prefix, or the end token of the previous text."""
     return (*tokenizer.prefix_ids, tokenizer.end_id)[0]
 
 
@@ -250,7 +250,7 @@ def _tokenizer_config(config: GPTConfig, tokenizer: Tokenizer) -> dict[str, Any]
 
 
 def _sampling_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The sampling options for generation_config.json, where a missing `top_k` would mean 50."""
+    """Return the sampling options for generation_config.json, in which a missing `top_k` would mean 50."""
     penalty = {"repetition_penalty": options.get("repetition_penalty", 1.0)}
     if options.get("temperature") == 0:
         return {"do_sample": False, **penalty}

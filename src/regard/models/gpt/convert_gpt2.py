@@ -1,4 +1,4 @@
-"""Config and tensors of GPT-2, both ways. GPT-2 stores matrices as (inputs, outputs), regard as (outputs, inputs)."""
+"""Convert config and tensors of GPT-2. It stores matrices as (inputs, outputs), regard as (outputs, inputs)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.models.formats import Refusals, Requirement, flag, real, whole
 from regard.models.gpt.config import GPTConfig
 
 CLASS, PREFIX = "GPT2LMHeadModel", "transformer."
-LEFTOVERS = (".attn.bias", ".attn.masked_bias")  # mask buffers in files of old versions
+LEFTOVERS = (".attn.bias", ".attn.masked_bias")  # mask buffers in files from old versions
 ACTIVATIONS = {
     "gelu_new": "gelu-tanh",
     "gelu_pytorch_tanh": "gelu-tanh",
@@ -19,14 +19,14 @@ ACTIVATIONS = {
     "relu": "relu",
     "silu": "silu",
 }
-# The only supported values of their settings; a missing setting is fine.
+# Settings in their config.json for which regard supports only this value. They may be missing.
 FIXED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
     "reorder_and_upcast_attn": False,
     "add_cross_attention": False,
 }
-# Settings of ours that GPT-2 can express.
+# The values of our settings that GPT-2 supports.
 REQUIRED: tuple[Requirement, ...] = (
     Requirement("positions", "learned"),
     Requirement("norm", "layer"),
@@ -116,7 +116,7 @@ def their_names(config: GPTConfig) -> list[str]:
 
 
 def ours_name(name: str) -> str:
-    """The name of a tensor in GPT-2 → its name in regard."""
+    """Return the name in regard for the name of a GPT-2 tensor."""
     top_level = {
         "wte.weight": "embedding.weight",
         "wpe.weight": "embedding.positions.weight",

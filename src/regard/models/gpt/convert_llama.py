@@ -1,6 +1,6 @@
-"""Config and tensors of Llama and its relatives, both ways.
+"""Convert config and tensors of Llama, Qwen3 and Mistral.
 
-Qwen3 normalizes queries and keys. Mistral without a sliding window is a Llama; with one, it is not supported.
+Qwen3 normalizes queries and keys. Mistral is a Llama, but a sliding window below its context is not supported.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ REQUIRED: dict[str, tuple[Requirement, ...]] = {
 def config_from_hf(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
     refused.unless(settings, FIXED)
     layers = settings.get("layer_types") or []
-    refused.when(any(layer != "full_attention" for layer in layers), "layer_types has other than full_attention")
+    refused.when(any(layer != "full_attention" for layer in layers), "layer_types has values other than full_attention")
     shape = shape_from_hf(settings, refused)
     window = settings.get("sliding_window", MISTRAL_WINDOW) if settings["model_type"] == "mistral" else None
     if window is not None and window < shape["context_length"]:
-        refused.when(
-            True, f"sliding_window is {window} and less than max_position_embeddings {shape['context_length']}"
-        )
+        refused.when(True, f"sliding_window is {window}, less than max_position_embeddings {shape['context_length']}")
     refused.check()
     return GPTConfig(
         **shape,
@@ -60,7 +58,7 @@ def config_from_hf(settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
 
 
 def config_to_hf(config: GPTConfig) -> dict[str, Any]:
-    # Versions of transformers before 5 read rope_theta at the top level.
+    # transformers before version 5 expects rope_theta at the top level.
     older: dict[str, Any] = {"rope_theta": config.rope_theta}
     if config.rope_scaling:
         older["rope_scaling"] = rope_to_hf(config)

@@ -1,7 +1,7 @@
-"""Config and tensors of NanoChat, both ways: the class of `transformers` for regard's default GPT.
+"""Convert config and tensors of NanoChat, the `transformers` class that matches regard's default GPT.
 
-Its rotary positions rotate in the opposite direction. Swapping the halves of every query and key has the same effect,
-so the conversion permutes the rows of these projections.
+Its rotary positions rotate in the opposite direction. Swapping the halves of every query and key cancels this, so the
+conversion permutes the rows of these projections.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _pairs(config: GPTConfig) -> Pairs:
 
 
 def _swap_qk_halves(tensors: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-    """Swap the two halves of the rows of every query and key head."""
+    """Swap the first and second half of the rows of every query and key head."""
     qk_rows = (config.num_heads + (config.num_kv_heads or config.num_heads)) * config.head_dim
     swapped = dict(tensors)
     for name, weight in tensors.items():

@@ -1,4 +1,4 @@
-"""The settings that the configs of Llama, its relatives and NanoChat share, both ways."""
+"""Convert the settings that Llama, Qwen3, Mistral and NanoChat share."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from regard.utils.errors import UsageError
 
 
 def shape_from_hf(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
-    """Our config fields: sizes, heads and rotary positions, plain or scaled as in Llama 3.1."""
+    """Return our config fields for sizes, heads and rotary positions, including the scaling of Llama 3.1."""
     rope = {**_part(settings, "rope_scaling"), **_part(settings, "rope_parameters")}
     kind = rope.get("rope_type", rope.get("type", "default"))
     refused.when(kind not in ("default", "llama3"), f"rope_type is {kind!r}")
     width, heads = whole(settings, "hidden_size"), whole(settings, "num_attention_heads")
     head_dim = whole(settings, "head_dim", width // heads)
-    refused.when(head_dim % 2 != 0, f"head_dim is {head_dim}, where rotary positions need an even number")
+    refused.when(head_dim % 2 != 0, f"head_dim is {head_dim}, but rotary positions need an even head_dim")
     return dict(
         vocab_size=whole(settings, "vocab_size"),
         context_length=whole(settings, "max_position_embeddings", 2048),
@@ -37,12 +37,12 @@ def shape_from_hf(settings: Mapping[str, Any], refused: Refusals) -> dict[str, A
 def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = settings.get(name) or {}
     if not isinstance(part, Mapping):
-        raise UsageError(f"{name} must be a JSON object, not {part!r}.")
+        raise UsageError(f"{name} must be a JSON object, got {part!r}.")
     return part
 
 
 def rope_to_hf(config: GPTConfig) -> dict[str, Any]:
-    """Their `rope_parameters`."""
+    """Return `rope_parameters` for their config."""
     scaling: dict[str, Any] = dict(config.rope_scaling)
     if scaling:
         last = SCALING_KEYS[-1]
@@ -51,7 +51,7 @@ def rope_to_hf(config: GPTConfig) -> dict[str, Any]:
 
 
 def shape_to_hf(config: GPTConfig) -> dict[str, Any]:
-    """Their config fields."""
+    """Return the same fields for their config."""
     return {
         "vocab_size": config.vocab_size,
         "max_position_embeddings": config.context_length,

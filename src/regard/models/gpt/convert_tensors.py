@@ -1,4 +1,4 @@
-"""Tensors that Llama and its relatives store in parts: queries, keys and values; gate and up projection."""
+"""Join and split tensors that Llama-like models store in parts: queries, keys, values; gate and up projections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.models.gpt.config import GPTConfig
 from regard.models.tensor_names import Pairs, join
 
 OUTPUT, PREFIX = "lm_head.weight", "model."
-LEFTOVERS = ("rotary_emb.inv_freq",)  # buffers in files of old versions
+LEFTOVERS = ("rotary_emb.inv_freq",)  # buffers in files from old versions
 STACKED = (".qk_scale",)
 
 
@@ -39,7 +39,7 @@ def split_parts(ours: Mapping[str, Tensor], pairs: Pairs, config: GPTConfig) -> 
 
 
 def _cuts(name: str, config: GPTConfig) -> tuple[int, ...]:
-    """The rows at which one of our tensors is split into theirs."""
+    """Return the rows at which to split one of our tensors into theirs."""
     if name.endswith("qkv_proj.weight"):
         queries, keys = config.num_heads * config.head_dim, (config.num_kv_heads or config.num_heads) * config.head_dim
         return queries, queries + keys

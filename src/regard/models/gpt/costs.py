@@ -1,4 +1,4 @@
-"""The costs of a decoder-only model, computed from its config.
+"""Compute the costs of a decoder-only model from its config.
 
 QKᵀ and AV are counted for a token in the middle of a full context.
 """
@@ -10,11 +10,11 @@ from regard.models.gpt.config import GPTConfig
 from regard.models.value_counts import counts_of
 
 PUBLISHED_TOKENS = {"gpt3": 300 * 10**9, "llama-7b": 2 * 10**12, "llama3-8b": 15 * 10**12}
-FAST = 100e15  # FLOP/s: a thousand accelerators with a tenth of a petaflop each
+FAST = 100e15  # FLOP/s of a thousand accelerators with 0.1 PFLOP/s each
 
 
 def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
-    """Parameters, memory and compute of a model."""
+    """Return the parameters, memory and FLOPs of a model."""
     check_batch(batch_tokens)
     tokens = PUBLISHED_TOKENS.get(preset)
     return Costs(
@@ -31,7 +31,7 @@ def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> C
 
 
 def parameters_by_part(config: GPTConfig) -> dict[str, int]:
-    """The number of parameters of each part of the model."""
+    """Return the number of parameters of each part of the model."""
     d_model, head_dim = config.d_model, config.head_dim
 
     def linear(inputs: int, outputs: int) -> int:
@@ -64,7 +64,7 @@ def _kv_dim(config: GPTConfig) -> int:
 def _forward_flops(config: GPTConfig) -> int:
     inner = config.num_heads * config.head_dim
     projections = config.d_model * (2 * inner + 2 * _kv_dim(config))
-    attention = inner * config.context_length  # half of the context, once for the scores and once for the averages
+    attention = inner * config.context_length  # QKᵀ and AV, each over half of the context
     feed_forward = matrices(config.activation) * config.d_model * config.d_ff
     return 2 * (config.num_layers * (projections + attention + feed_forward) + config.d_model * config.vocab_size)
 

@@ -1,8 +1,8 @@
-"""GPT: a decoder-only Transformer, which predicts the next token at every position.
+"""GPT: a decoder-only Transformer that predicts the next token at every position.
 
-From Radford et al. (2018, 2019) to current choices: learned or rotary positions, LayerNorm or RMSNorm, normalized
-queries and keys, GELU, squared ReLU or SwiGLU, grouped-query attention, tied or separate output matrix. This file
-knows ids, not text, and nothing of losses or training.
+The options cover GPT-2 (Radford et al. 2019) and later models: learned or rotary positions, LayerNorm or RMSNorm,
+normalized queries and keys, GELU, squared ReLU or SwiGLU, grouped-query attention, tied or separate output matrix.
+This file works on ids, not on text, and contains no losses and no training.
 
 | here | GPT-2 | Llama | shape |
 |---|---|---|---|
@@ -39,12 +39,12 @@ GPT2_STD = 0.02
 
 
 class GPT(nn.Module):
-    """ids in, logits of the next token out."""
+    """A decoder-only Transformer: ids → logits of the next token."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
-        self.mask: AttentionMask = masks.causal()  # experiments replace it
+        self.mask: AttentionMask = masks.causal()  # experiments may replace it
         rotary = None
         if config.positions == "rotary":
             rotary = RotaryPositions(config.head_dim, theta=config.rope_theta, scaling=config.rope_scaling)
@@ -63,8 +63,8 @@ class GPT(nn.Module):
     def forward(self, ids: Tensor, *, attention_mask: Tensor | None = None) -> Tensor:
         """ids (B, T) → logits of the token after each id: (B, T, V).
 
-        `attention_mask` (B, T) is that of Hugging Face: 1 for a token, 0 for padding. In a row that begins with
-        padding, positions count from the first token.
+        `attention_mask` (B, T) is as in Hugging Face: 1 for a token, 0 for padding. In a row that begins with padding,
+        positions are counted from the first token.
         """
         if attention_mask is None:
             return self.logits(self.decode(ids))
@@ -79,9 +79,9 @@ class GPT(nn.Module):
         padding: Tensor | None = None,
         mask: AttentionMask | None = None,
     ) -> Tensor:
-        """ids (B, T) → hidden states (B, T, D); position t sees ids up to t, as far as `mask` allows.
+        """ids (B, T) → hidden states (B, T, D); position t attends to ids up to t that `mask` allows.
 
-        With `caches`, `ids` are only the new ones. Row b begins with `padding[b]` padding ids.
+        With `caches`, `ids` holds only the new ids. Row b begins with `padding[b]` padding ids.
         """
         past = caches[0].self_attention.length if caches else 0
         x = self.embedding(ids, past, padding)
@@ -101,12 +101,12 @@ class GPT(nn.Module):
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
     def new_caches(self) -> list[BlockCache]:
-        """Empty key-value caches, one for each block."""
+        """Return empty key-value caches, one per block."""
         return [BlockCache() for _ in self.decoder]
 
 
 class Embedding(nn.Module):
-    """ids → vectors, with learned positions added if the model has them."""
+    """The embedding layer: ids → vectors, plus learned position embeddings if the model has them."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -149,15 +149,15 @@ def _norm(config: GPTConfig) -> nn.Module:
 
 
 def build(config: GPTConfig, head: None = None) -> GPT:
-    """A GPT with new weights; it has no other head than its output matrix."""
+    """Build a GPT with new weights. Its only head is the output matrix."""
     return GPT(config)
 
 
 def initialize(model: GPT) -> None:
-    """New weights, as `config.init` says.
+    """Initialize all weights according to `config.init`.
 
     `zero-residual`: normal with standard deviation 1/√inputs. The output projection of each sublayer starts at zero, so
-    that every block is the identity at first. A separate output matrix starts at zero as well: at first, all tokens are
+    every block is initially the identity. A separate output matrix also starts at zero, so all tokens are initially
     equally likely.
 
     `gpt2`: normal with standard deviation 0.02; the output projection of each sublayer is scaled by 1/√(2 · num_layers)
@@ -197,6 +197,6 @@ def _initialize_like_gpt2(model: GPT) -> None:
 
 
 def _residual_projections(model: GPT) -> list[nn.Linear]:
-    """The last matrix of each sublayer, which writes to the residual stream."""
+    """Return the output projection of each sublayer, which writes to the residual stream."""
     parts = [module for module in model.modules() if isinstance(module, MultiHeadAttention | FeedForward)]
     return [part.out_proj if isinstance(part, MultiHeadAttention) else part.down_proj for part in parts]

@@ -1,4 +1,4 @@
-"""The architecture `gpt`: what it can do, its shapes, and where its code is. Does not import torch."""
+"""The architecture `gpt`: its capabilities, presets and code. Does not import torch."""
 
 from __future__ import annotations
 

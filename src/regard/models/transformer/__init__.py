@@ -1,1 +1,1 @@
-"""The Transformer of 2017: encoder and decoder."""
+"""The encoder-decoder Transformer of 2017."""

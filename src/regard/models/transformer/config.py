@@ -1,4 +1,4 @@
-"""Options of the Transformer, and its shapes by name. Does not import torch."""
+"""Config and presets of the Transformer. Does not import torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.nn.types import Activation, Layout, NormKind, Placement, PositionKin
 
 
 class TransformerConfig(AttentionModelConfig):
-    """The shape of an encoder-decoder."""
+    """Config of an encoder-decoder Transformer."""
 
     vocab_size: int = Field(ge=1, description="Tokens in the (target) vocabulary.")
     source_vocab_size: int | None = Field(None, ge=1, description="Tokens in the source vocabulary, if it has its own.")
@@ -19,11 +19,11 @@ class TransformerConfig(AttentionModelConfig):
     num_decoder_layers: int = Field(6, ge=1, description="Blocks of the decoder.")
     d_model: int = Field(512, ge=1, description="Size of the hidden states.")
     d_ff: int = Field(2048, ge=1, description="Inner size of the feed-forward layers.")
-    num_heads: int = Field(8, ge=1, description="Attention heads per attention.")
+    num_heads: int = Field(8, ge=1, description="Attention heads per attention layer.")
     head_dim: int = Field(64, ge=1, description="Size of queries, keys and values of a head.")
     positions: PositionKind = Field("sinusoidal", description="Position encoding.")
     position_layout: Layout = Field("interleaved", description="Order of sines and cosines.")
-    max_positions: int = Field(512, ge=1, description="Longest text with learned positions.")
+    max_positions: int = Field(512, ge=1, description="Maximum sequence length in tokens if positions are learned.")
     norm: NormKind = Field("layer", description="LayerNorm or RMSNorm.")
     norm_placement: Placement = Field("post", description="Norm before each sublayer, or after it as in 2017.")
     final_norm: bool = Field(False, description="A norm after each stack, as pre-norm needs.")
@@ -40,7 +40,7 @@ class TransformerConfig(AttentionModelConfig):
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """The address of every attention, in the order of the forward pass."""
+        """Addresses of all attention layers, in forward-pass order."""
         encoder = [f"encoder.{i}.self" for i in range(self.num_encoder_layers)]
         decoder = [f"decoder.{i}.{kind}" for i in range(self.num_decoder_layers) for kind in ("self", "cross")]
         return (*encoder, *decoder)
@@ -56,7 +56,7 @@ MODERN = {
     "embedding_norm": True,
 }
 
-# Shapes by name. `vocab_size` comes from the tokenizer; presets named transformer-* use the paper's.
+# Presets. `vocab_size` comes from the tokenizer, except in transformer-*, which use the values from the paper.
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": dict(num_encoder_layers=2, num_decoder_layers=2, d_model=128, d_ff=256, num_heads=4, head_dim=32),
     "small": dict(num_encoder_layers=3, num_decoder_layers=3, d_model=256, d_ff=512, num_heads=4, head_dim=64),
@@ -75,7 +75,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         head_dim=64,
         dropout=0.3,
     ),
-    "transformer-big-fr": dict(  # the paper's English–French model: fewer tokens, more data and so less dropout
+    "transformer-big-fr": dict(  # the paper's English–French model: smaller vocabulary, more data, less dropout
         vocab_size=32_000,
         num_encoder_layers=6,
         num_decoder_layers=6,

@@ -1,4 +1,4 @@
-"""Config and tensors of `MarianMTModel` ↔ `Transformer`.
+"""Convert config and tensors between `MarianMTModel` and `Transformer`.
 
 | regard | transformers |
 |---|---|
@@ -9,15 +9,20 @@
 | output_bias | final_logits_bias |
 
 `MarianMTModel` is the Transformer of 2017 with few options: post-norm LayerNorm, biases everywhere, sinusoids with all
-sines before all cosines. For a model with other settings, the error names each of them. Three differences are converted
-without changing the logits:
+sines before all cosines. A model with other settings raises an error that names each of them. These differences are
+converted without changing the logits:
 
 - Missing biases are written as zeros.
 - Interleaved sinusoids: the channels of the residual stream are permuted in every weight.
-- Embeddings that are shared but not tied to the output are written once for each use.
+- Embeddings that source and target share but that are not tied to the output matrix are written once per use.
+- Padding and start token: in Marian, `<pad>` has the last id and a zero vector, and the decoder starts with it. A model
+  with other ids gets one more row for this token. The vector of the model's own start token is added to position 0 of
+  the decoder, where only the start token occurs. CTranslate2 needs this layout: it drops the last row and starts from
+  a zero vector. `save_pretrained` of `transformers` drops position tables. After further training there, set
+  `decoder_start_token_id` to the model's own start token again.
 
-The config records these changes under `regard_export`, so that importing an exported folder restores the same tensors.
-The importer checks the record against the weights, since other programs may have trained them further.
+The config records these changes under `regard_export`, and importing an exported folder restores the same tensors.
+The importer checks the record against the weights, because other programs may have trained them further.
 
 `convert.py` converts tokenizers and other files.
 """
@@ -30,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.transformer.config import TransformerConfig
@@ -43,7 +49,7 @@ MODEL_TYPE, CLASS = "marian", "MarianMTModel"
 NOTE = "regard_export"
 
 
-# The defaults of `transformers` for settings that config.json leaves out.
+# The defaults of `transformers` for settings that are missing in config.json.
 _DEFAULTS: dict[str, Any] = {
     "vocab_size": 58101,
     "decoder_vocab_size": None,
@@ -68,7 +74,7 @@ _DEFAULTS: dict[str, Any] = {
     "is_encoder_decoder": True,
 }
 
-# Settings of older versions that the class ignores: the only values with the same meaning.
+# Settings from older versions that `MarianMTModel` ignores, with the values that match its behavior.
 _FIXED: dict[str, Any] = {
     "is_encoder_decoder": True,
     "normalize_before": False,
@@ -80,7 +86,7 @@ _FIXED: dict[str, Any] = {
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
-# Modules of a block: our name, their names, and the axis of the weight that is the residual stream.
+# Modules of a block: our name, their names, and the axis of the weight along which the residual stream runs.
 _READS, _WRITES = 1, 0
 _SELF = (
     ("self_attention.qkv_proj", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), _READS),
@@ -105,13 +111,15 @@ _SHARED, _ENCODER, _DECODER, _HEAD = (
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
+_EMBEDDINGS = (_SHARED, _ENCODER, _DECODER, _HEAD)
 _LOGITS_BIAS = "final_logits_bias"
+_PAD_LOGIT = -1e4  # the probability of the padding token is 0, also in half precision
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One of our tensors, and their tensors that it consists of."""
+    """One of our tensors, and the names of their tensors that it is joined from."""
 
     ours: str
     theirs: tuple[str, ...]
@@ -123,37 +131,37 @@ class _Part:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the defaults of `transformers` for missing settings."""
+    """Return the config with missing settings filled in by the defaults of `transformers`."""
     return {**_DEFAULTS, **config}
 
 
 def _refuse_settings(settings: Mapping[str, Any], path: Path) -> None:
-    """Raise if a setting is not supported; the error lists all of them."""
+    """Raise one error that lists all unsupported settings, if there are any."""
     problems = [
-        f"{name} is {settings[name]!r} (only {only!r})"
+        f"{name} is {settings[name]!r} (must be {only!r})"
         for name, only in _FIXED.items()
         if settings.get(name, only) != only
     ]
     architectures = settings.get("architectures") or ["MarianMTModel"]
     if architectures != ["MarianMTModel"]:
-        problems.append(f"architectures is {architectures!r} (only ['MarianMTModel'])")
+        problems.append(f"architectures is {architectures!r} (must be ['MarianMTModel'])")
     for name in ("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings"):
         problems += _not_a_count(settings, name)
     for kind in ("ffn_dim", "attention_heads"):
         both = [f"{side}_{kind}" for side in ("encoder", "decoder")]
         wrong = [problem for name in both for problem in _not_a_count(settings, name)]
         if not wrong and settings[both[0]] != settings[both[1]]:
-            wrong.append(f"{both[0]} is {settings[both[0]]} and {both[1]} is {settings[both[1]]} (only equal numbers)")
+            wrong.append(f"{both[0]} is {settings[both[0]]} and {both[1]} is {settings[both[1]]} (must be equal)")
         problems += wrong
     for name in ("dropout", "attention_dropout", "activation_dropout"):
         if not isinstance(settings[name], int | float) or not 0 <= settings[name] < 1:
-            problems.append(f"{name} is {settings[name]!r} (only a number from 0 to below 1)")
+            problems.append(f"{name} is {settings[name]!r} (must be at least 0 and less than 1)")
     if settings["activation_function"] not in _ACTIVATIONS:
-        problems.append(f"activation_function is {settings['activation_function']!r} (only {', '.join(_ACTIVATIONS)})")
+        problems.append(f"activation_function is {settings['activation_function']!r} (use {', '.join(_ACTIVATIONS)})")
     if not problems and (settings["d_model"] % settings["encoder_attention_heads"] or settings["d_model"] % 2):
         problems.append(
             f"d_model is {settings['d_model']} with {settings['encoder_attention_heads']} attention heads "
-            "(only even multiples of the number of heads)"
+            "(must be even and a multiple of the number of heads)"
         )
     if problems:
         raise FolderError(f"{path} has settings that regard does not support: {'; '.join(problems)}.")
@@ -161,7 +169,7 @@ def _refuse_settings(settings: Mapping[str, Any], path: Path) -> None:
 
 def _not_a_count(settings: Mapping[str, Any], name: str) -> list[str]:
     value = settings[name]
-    return [] if is_whole(value) and value > 0 else [f"{name} is {value!r} (only integers from 1)"]
+    return [] if is_whole(value) and value > 0 else [f"{name} is {value!r} (must be an integer of at least 1)"]
 
 
 def is_whole(value: object) -> bool:
@@ -171,7 +179,7 @@ def is_whole(value: object) -> bool:
 def tensors_from_hf(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """Convert config and tensors. `settings` must be complete; `path` is for error messages."""
+    """Convert config and tensors. `settings` must include all defaults; `path` is for error messages."""
     _refuse_settings(settings, path)
     _refuse_positions(tensors, path)
     stored = {name: tensor for name, tensor in tensors.items() if name not in _POSITIONS}
@@ -189,7 +197,7 @@ def tensors_from_hf(
         ours["output_bias"] = stored[_LOGITS_BIAS].flatten()
     _compare_shapes(config, ours, path)
 
-    # Zero biases are dropped, unless the exported model had them.
+    # Zero biases are dropped, unless the model that was exported had biases.
     changes: dict[str, Any] = {}
     if _LOGITS_BIAS not in stored or (_is_zero(ours["output_bias"]) and not note.get("output_bias")):
         ours.pop("output_bias", None)
@@ -206,14 +214,14 @@ def tensors_from_hf(
 
 
 def _refuse_positions(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Raise if a stored position table, as in older files, differs from the sinusoids."""
+    """Raise if a position table, which older files store, differs from the sinusoids."""
     for name in _POSITIONS:
         if name in tensors:
             length, width = tensors[name].shape
             table = sinusoids(length, width, layout="halves")
-            if not torch.allclose(tensors[name].float(), table, atol=2e-3):  # half precision has an error of up to 1e-3
+            if not torch.allclose(tensors[name].float(), table, atol=2e-3):  # fp16 rounds by up to 1e-3
                 raise FolderError(
-                    f"{path}: {name} holds no sinusoids; regard supports Marian models only with sinusoidal positions."
+                    f"{path}: {name} must hold sinusoids; regard supports Marian models only with sinusoidal positions."
                 )
 
 
@@ -243,10 +251,10 @@ def _read_config(settings: Mapping[str, Any], *, shared: bool, tied: bool) -> Tr
 
 
 def _read_embeddings(settings: Mapping[str, Any], stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """The embedding matrices. A shared matrix may be stored under any of its names."""
+    """Return the embedding matrices. A shared matrix may be stored under any of its names."""
     shared, tied = bool(settings["share_encoder_decoder_embeddings"]), bool(settings["tie_word_embeddings"])
     if shared and tied:
-        return {"source_embedding.weight": _one_of(stored, (_SHARED, _ENCODER, _DECODER, _HEAD), path)}
+        return {"source_embedding.weight": _one_of(stored, _EMBEDDINGS, path)}
     # Without tying, `transformers` 5 stores three matrices even if they are shared; earlier versions store one.
     source_names = (_ENCODER, _SHARED) if shared else (_ENCODER,)
     source = _first_of(stored, source_names, path)
@@ -258,13 +266,13 @@ def _read_embeddings(settings: Mapping[str, Any], stored: Mapping[str, Tensor], 
 
 
 def _one_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) -> Tensor:
-    """The tensor that is stored under some of these names; all of them must be equal."""
+    """Return the tensor that is stored under one or more of these names. All copies must be equal."""
     first = _first_of(stored, names, path)
     for name in names:
         if name in stored and not torch.equal(stored[name], first):
             raise FolderError(
-                f"{path}: {name} should be the same matrix as the other embeddings, because tie_word_embeddings is "
-                "set, but its values differ."
+                f"{path}: {name} must be identical to the other embedding matrices, because tie_word_embeddings is "
+                "true, but its values differ."
             )
     return first
 
@@ -273,18 +281,18 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
     for name in names:
         if name in stored:
             return stored[name]
-    raise FolderError(f"{path} lacks the tensor {names[0]}: weights and config.json belong to different models.")
+    raise FolderError(f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models.")
 
 
 def _compare_names(stored: Mapping[str, Tensor], expected: set[str], path: Path) -> None:
     wrong = []
     if missing := sorted(expected - set(stored)):
         wrong.append(f"missing: {shorten_list(missing)}")
-    if surplus := sorted(set(stored) - expected - {_SHARED, _ENCODER, _DECODER, _HEAD, _LOGITS_BIAS}):
-        wrong.append(f"surplus: {shorten_list(surplus)}")
+    if surplus := sorted(set(stored) - expected - {*_EMBEDDINGS, _LOGITS_BIAS}):
+        wrong.append(f"unexpected: {shorten_list(surplus)}")
     if wrong:
         raise FolderError(
-            f"the weights in {path} do not fit its config.json; {'; '.join(wrong)}. They belong to different models."
+            f"weights in {path} do not match its config.json ({'; '.join(wrong)}). They belong to different models."
         )
 
 
@@ -296,14 +304,14 @@ def _compare_shapes(config: TransformerConfig, tensors: Mapping[str, Tensor], pa
         if tensor.shape != expected[name]
     ]
     if wrong:
-        raise FolderError(f"the weights in {path} do not fit its config.json; of another shape: {shorten_list(wrong)}.")
+        raise FolderError(f"the weights in {path} do not match its config.json: {shorten_list(wrong)}.")
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
 
 
 def unsupported_settings(config: TransformerConfig) -> list[str]:
-    """The settings that `MarianMTModel` cannot express; empty if the model can be exported."""
+    """Return the settings that `MarianMTModel` does not support; empty if the model can be exported."""
     required = {
         "positions": "sinusoidal",
         "norm": "layer",
@@ -313,17 +321,17 @@ def unsupported_settings(config: TransformerConfig) -> list[str]:
         "embedding_norm": False,
     }
     problems = [
-        f"{name} {getattr(config, name)!r} (only {only!r})"
+        f"{name} {getattr(config, name)!r} (must be {only!r})"
         for name, only in required.items()
         if getattr(config, name) != only
     ]
     if config.activation not in _ACTIVATIONS:
-        problems.append(f"activation {config.activation!r} (only {', '.join(dict.fromkeys(_ACTIVATIONS.values()))})")
+        problems.append(f"activation {config.activation!r} (must be {', '.join(dict.fromkeys(_ACTIVATIONS.values()))})")
     if other := {address: heads for address, heads in config.num_heads_by_layer.items() if heads != config.num_heads}:
-        problems.append(f"num_heads_by_layer {other!r} (only {config.num_heads} heads everywhere)")
+        problems.append(f"num_heads_by_layer {other!r} (must be {config.num_heads} in every layer)")
     if config.num_heads * config.head_dim != config.d_model:
         problems.append(
-            f"num_heads {config.num_heads} × head_dim {config.head_dim} (only a product of d_model {config.d_model})"
+            f"num_heads {config.num_heads} × head_dim {config.head_dim} (must equal d_model {config.d_model})"
         )
     return problems
 
@@ -331,18 +339,18 @@ def unsupported_settings(config: TransformerConfig) -> list[str]:
 def _check_tensors(config: TransformerConfig, tensors: Mapping[str, Tensor]) -> None:
     expected = _expected_shapes(config)
     wrong = [f"{name} is missing" for name in expected if name not in tensors]
-    wrong += [f"{name} is surplus" for name in tensors if name not in expected]
+    wrong += [f"{name} is unexpected" for name in tensors if name not in expected]
     wrong += [
         f"{name} is {_shape(tensors[name].shape)} instead of {_shape(shape)}"
         for name, shape in expected.items()
         if name in tensors and tensors[name].shape != shape
     ]
     if wrong:
-        raise UsageError(f"these tensors do not fit a Transformer with this config: {shorten_list(wrong)}.")
+        raise UsageError(f"these tensors do not match the config of the Transformer: {shorten_list(wrong)}.")
 
 
 def config_to_hf(config: TransformerConfig, *, start: int, end: int, pad: int, dtype: str) -> dict[str, Any]:
-    """The config.json of this model."""
+    """Return the config.json for this model."""
     return {
         "architectures": [CLASS],
         "model_type": MODEL_TYPE,
@@ -383,8 +391,54 @@ def config_to_hf(config: TransformerConfig, *, start: int, end: int, pad: int, d
     }
 
 
+def append_pad(
+    config: TransformerConfig, settings: dict[str, Any], theirs: dict[str, Tensor], *, num_tokens: int
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Add Marian's padding token: it has the last id and a zero vector, and it is the first input of the decoder."""
+    start, pad, size = settings["decoder_start_token_id"], settings["pad_token_id"], config.vocab_size
+    table = sinusoids(config.max_positions, config.d_model, layout="halves").to(theirs[_LOGITS_BIAS].dtype)
+    table[0] += _start_vector(settings, theirs, start)
+    longer = {name: F.pad(theirs[name], (0, 0, 0, 1)) for name in _EMBEDDINGS if name in theirs}
+    bias = F.pad(theirs[_LOGITS_BIAS], (0, 1), value=_PAD_LOGIT)
+    tensors = {**theirs, **longer, _LOGITS_BIAS: bias, _POSITIONS[1]: table}
+    changes = {
+        **dict.fromkeys(("vocab_size", "decoder_vocab_size"), size + 1),
+        **dict.fromkeys(("decoder_start_token_id", "pad_token_id"), size),
+        NOTE: {**settings[NOTE], "start_id": start, "pad_id": pad, "num_tokens": num_tokens},
+    }
+    return {**settings, **changes}, tensors
+
+
+def remove_pad(
+    settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Undo `append_pad`. Return None if no token was appended or its weights have changed since."""
+    note = settings[NOTE] if isinstance(settings.get(NOTE), dict) else {}
+    ids: list[Any] = [note.get(name) for name in ("start_id", "pad_id", "num_tokens")]
+    start, pad, _ = ids
+    longer = {name: tensors[name] for name in _EMBEDDINGS if name in tensors}
+    table, bias = tensors.get(_POSITIONS[1]), tensors.get(_LOGITS_BIAS)
+    if table is None or bias is None or not (longer and all(map(is_whole, ids))):
+        return None
+    size = bias.shape[-1] - 1
+    if any(len(weight) != size + 1 or weight[size].any() for weight in longer.values()) or not 0 <= start < size:
+        return None
+    table = table.clone()
+    table[0] -= _start_vector(settings, tensors, start)
+    shorter = {name: weight[:size] for name, weight in longer.items()}
+    changes = dict(vocab_size=size, decoder_vocab_size=size, decoder_start_token_id=start, pad_token_id=pad)
+    theirs = {**tensors, **shorter, _LOGITS_BIAS: bias[:, :size], _POSITIONS[1]: table}
+    return {**settings, **changes}, theirs
+
+
+def _start_vector(settings: Mapping[str, Any], theirs: Mapping[str, Tensor], start: int) -> Tensor:
+    """Return the scaled embedding of the start token, without its position: (D,)."""
+    embedding = next(theirs[name] for name in (_DECODER, _SHARED, _ENCODER, _HEAD) if name in theirs)
+    return embedding[start] * (embedding.shape[1] ** 0.5 if settings["scale_embedding"] else 1.0)
+
+
 def tensors_to_hf(config: TransformerConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of `MarianMTModel`."""
+    """Convert tensors to those of `MarianMTModel`."""
     _check_tensors(config, tensors)
     parts = list(_block_parts(config))
     ours = {name: tensor.detach() for name, tensor in tensors.items()}
@@ -416,7 +470,7 @@ def _their_embeddings(config: TransformerConfig, ours: Mapping[str, Tensor]) -> 
 
 
 def _block_parts(config: TransformerConfig) -> Iterator[_Part]:
-    """Every tensor of the blocks, biases included."""
+    """Yield every tensor of the blocks, including biases."""
     stacks = (
         ("encoder", config.num_encoder_layers, (*_SELF, *_FEED_FORWARD)),
         ("decoder", config.num_decoder_layers, (*_SELF, *_CROSS, *_FEED_FORWARD)),
@@ -426,7 +480,7 @@ def _block_parts(config: TransformerConfig) -> Iterator[_Part]:
             for ours, theirs, axis in modules:
                 for leaf, stream in (
                     ("weight", axis),
-                    ("bias", 0 if axis == _WRITES else None),  # a bias has the output axis only
+                    ("bias", 0 if axis == _WRITES else None),  # a bias has only the output axis
                 ):
                     yield _Part(
                         ours=f"{stack}.{layer}.{ours}.{leaf}",
@@ -437,12 +491,12 @@ def _block_parts(config: TransformerConfig) -> Iterator[_Part]:
 
 
 def _halves_from_interleaved(width: int) -> Tensor:
-    """For each channel of the halves layout, its index in the interleaved layout, (D,): sines are at even indices."""
+    """Return the interleaved index of each channel in the halves layout, (D,). Interleaved sines have even indices."""
     return torch.cat((torch.arange(0, width, 2), torch.arange(1, width, 2)))
 
 
 def _reordered(tensors: Mapping[str, Tensor], parts: Sequence[_Part], order: Tensor) -> dict[str, Tensor]:
-    """Permute the channels of the residual stream in all tensors; the model stays equivalent."""
+    """Permute the channels of the residual stream in all tensors. The model stays equivalent."""
     axes = {part.ours: part.stream_axis for part in parts}
     axes |= {"source_embedding.weight": 1, "target_embedding.weight": 1, "output": 1, "output_bias": None}
     return {
@@ -458,7 +512,7 @@ def _expected_shapes(config: TransformerConfig) -> dict[str, torch.Size]:
 
 
 def _is_zero(tensor: Tensor) -> bool:
-    """Whether every bit is zero. A bias with −0 is kept, so that it survives a round trip."""
+    """Return True if every bit is zero. −0 counts as nonzero: a bias with −0 is kept and restored exactly."""
     return not bool(tensor.any()) and not bool(torch.signbit(tensor).any())
 
 

@@ -1,4 +1,4 @@
-"""The costs of an encoder-decoder, computed from its config. QKᵀ and AV are counted for sentences of one length."""
+"""Compute the costs of an encoder-decoder from its config. QKᵀ and AV are counted for sentences of length LENGTH."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from regard.models.costs import BYTES, Costs, Published, check_batch, linear_par
 from regard.models.transformer.config import TransformerConfig
 from regard.models.value_counts import counts_of
 
-LENGTH = 32  # tokens of a sentence, for QKᵀ and AV
-PAPER_TOKENS = 25_000  # source tokens in a batch of the paper, and as many target tokens
+LENGTH = 32  # tokens per sentence
+PAPER_TOKENS = 25_000  # source tokens per batch in the paper, and the same number of target tokens
 PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transformer-big-fr": 300_000}
 
 
 def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
-    """Parameters, memory and compute of a model."""
+    """Return the parameters, memory and FLOPs of a model."""
     check_batch(batch_tokens)
     return Costs(
         vocab_size=config.vocab_size,
@@ -34,7 +34,7 @@ def _published(steps: int) -> Published:
 
 
 def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
-    """The number of parameters of each part of the model."""
+    """Return the number of parameters of each part of the model."""
 
     def attention(address: str) -> int:
         inner = config.num_heads_by_layer.get(address, config.num_heads) * config.head_dim
@@ -64,7 +64,7 @@ def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
 
 
 def _embeddings(config: TransformerConfig, norm: int) -> int:
-    """Parameters of token and position embeddings and of the output matrix."""
+    """Count the parameters of token and position embeddings and of the output matrix."""
     rows = config.vocab_size + (config.source_vocab_size or 0)
     rows += 0 if config.tie_embeddings else config.vocab_size
     rows += 2 * config.max_positions if config.positions == "learned" else 0
@@ -74,7 +74,7 @@ def _embeddings(config: TransformerConfig, norm: int) -> int:
 
 def _forward_flops(config: TransformerConfig) -> int:
     inner = config.num_heads * config.head_dim
-    attention = 2 * 4 * config.d_model * inner + 2 * 2 * LENGTH * inner  # projections; scores and averages
+    attention = 2 * 4 * config.d_model * inner + 2 * 2 * LENGTH * inner  # projections + QKᵀ and AV
     feed_forward = 2 * matrices(config.activation) * config.d_model * config.d_ff
     encoder = config.num_encoder_layers * (attention + feed_forward)
     decoder = config.num_decoder_layers * (2 * attention + feed_forward)

@@ -1,7 +1,7 @@
-"""The Transformer of 2017: an encoder, a decoder, and attention between them.
+"""The Transformer of 2017: an encoder and a decoder, connected by cross-attention.
 
-"Attention Is All You Need" (Vaswani et al. 2017), with later choices (pre-norm, rotary positions, other activations)
-as options. This file knows ids, not text, and nothing of losses or training.
+"Attention Is All You Need" (Vaswani et al. 2017), with later variants (pre-norm, rotary positions, other activations)
+as options. This file works on ids, not on text, and contains no losses and no training.
 
 | here | paper |
 |---|---|
@@ -33,7 +33,7 @@ from regard.nn.positions import RotaryPositions, make_positions
 
 
 class Transformer(nn.Module):
-    """ids in, logits out. `encode` and `decode` are the two halves."""
+    """An encoder-decoder: source and target ids → logits. `encode` and `decode` run its two halves."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -71,8 +71,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """source ids (B, S) and target ids (B, T) → logits of the token after each target id: (B, T, V).
 
-        Padding in the source is masked by `source_mask` or by `attention_mask` (B, S), as in Hugging Face: 1 for a
-        token, 0 for padding.
+        To mask padding in the source, give `source_mask` or `attention_mask` (B, S), as in Hugging Face: 1 for a token,
+        0 for padding.
         """
         mask = source_mask or masks.no_mask()
         if attention_mask is not None:
@@ -96,9 +96,9 @@ class Transformer(nn.Module):
         *,
         caches: Sequence[BlockCache] | None = None,
     ) -> Tensor:
-        """target ids (B, T) → hidden states (B, T, D); position t sees targets up to t and the whole memory.
+        """target ids (B, T) → hidden states (B, T, D); position t attends to targets up to t and to the memory.
 
-        With `caches`, `target` holds only the new tokens, and the memory is needed in the first call only.
+        With `caches`, `target` holds only the new tokens, and only the first call needs the memory.
         """
         start = caches[0].self_attention.length if caches else 0
         x = self.target_embedding(target, start)
@@ -116,12 +116,12 @@ class Transformer(nn.Module):
         return F.linear(hidden, self.output_weight, self.output_bias)
 
     def new_caches(self) -> list[BlockCache]:
-        """Empty key-value caches, one for each block of the decoder."""
+        """Return empty key-value caches, one per block of the decoder."""
         return [BlockCache() for _ in self.decoder]
 
 
 class Embedding(nn.Module):
-    """ids → vectors, with their positions added."""
+    """The embedding layer: ids → vectors, plus position encodings."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
@@ -178,15 +178,15 @@ def _final_norm(config: TransformerConfig) -> nn.Module:
 
 
 def build(config: TransformerConfig, head: None = None) -> Transformer:
-    """A Transformer with new weights; it has no other head than its output matrix."""
+    """Build a Transformer with new weights. Its only head is the output matrix."""
     return Transformer(config)
 
 
 def initialize(model: Transformer) -> None:
-    """Glorot-uniform matrices, as in 2017. With pre-norm, the output projection of each sublayer starts at zero.
+    """Initialize matrices Glorot-uniform, as in 2017. With pre-norm, output projections of sublayers start at zero.
 
-    Zero projections make every block the identity at first, which speeds up training; a post-norm model does not
-    train from them. If a norm follows the embeddings, their scale does not matter, and small ones keep the initial
+    Zero projections make every block initially the identity, which speeds up training. A post-norm model would not
+    train from them. If a norm follows the embeddings, their scale does not matter, and small values keep the initial
     logits small.
     """
     if weights_are_empty():

@@ -1,4 +1,4 @@
-"""The architecture `transformer`: what it can do, its shapes, and where its code is. Does not import torch."""
+"""The architecture `transformer`: its capabilities, presets and code. Does not import torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from regard.spec import Architecture
 
 ARCHITECTURE = Architecture(
     name="transformer",
-    summary="The encoder-decoder of 2017, with later choices (pre-norm, rotary positions) as settings.",
+    summary="The encoder-decoder of 2017, with later variants (pre-norm, rotary positions) as options.",
     config=TransformerConfig,
     model="regard.models.transformer.model:build",
     capabilities=frozenset({"encoder-decoder", "generation", "attention"}),

@@ -1,1 +1,1 @@
-"""Answer a question about a passage with a span of the passage."""
+"""Answer a question with a span of a passage."""

@@ -7,11 +7,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.checkpoint.folder import ModelFolder
 from regard.data.squad import Question
 from regard.metrics.score import Score, Scores
 from regard.metrics.spans import best_thresholds, first_sentence, score_answers
@@ -28,26 +27,28 @@ from regard.tasks.answer.spans import (
     span_scores,
 )
 from regard.tasks.answer.spec import SPEC, AnswerConfig
-from regard.tasks.base import Notify
+from regard.tasks.base import Notify, Result
 from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.predictor import EncoderPredictor
-from regard.utils.config import Config
+from regard.tasks.encoder.predictor import HeadPredictor
 from regard.utils.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Span:
+class Span(Result):
     """A span of a passage as an answer."""
 
     text: str
     start: int  # its first character in the passage
     end: int  # the character after its last one
-    score: float  # its probability among all spans, and "no answer" where that is allowed
+    score: float  # its probability among all spans, and "no answer" if that is allowed
     logit: float = field(repr=False)  # the sum of its start and end logits
+
+    recorded = ("text", "start", "end", "score")
+    digits = 6
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Result):
     """The answer to a question; its text is empty if the model gives none."""
 
     question: str
@@ -56,49 +57,35 @@ class Answer:
     start: int
     end: int
     score: float  # the probability of the answer
-    null_score_diff: float = field(repr=False)  # by how much "no answer" scores above the best answer
+    null_score_diff: float = field(repr=False)  # score of "no answer" minus score of the best answer
     best: tuple[Span, ...] = field(repr=False)  # the best answers, whether or not one is given
-    id: str = field(default="", repr=False)  # of the question, where its file has one
+    id: str = field(default="", repr=False)  # of the question, if its file has one
+
+    recorded = ("question", "text", "start", "end", "score", "null_score_diff", "best")
+    digits = 6
 
     def record(self) -> dict[str, Any]:
-        return {
-            **({"id": self.id} if self.id else {}),
-            "question": self.question,
-            "text": self.text,
-            "start": self.start,
-            "end": self.end,
-            "score": round(self.score, 6),
-            "null_score_diff": round(self.null_score_diff, 6),
-            "best": [
-                {"text": span.text, "start": span.start, "end": span.end, "score": round(span.score, 6)}
-                for span in self.best
-            ],
-        }
+        return {**({"id": self.id} if self.id else {}), **super().record()}
 
     def __str__(self) -> str:
         return " ".join(self.text.split())  # an answer may span lines
 
 
-class QuestionAnswerer(EncoderPredictor[Answer]):
+class QuestionAnswerer(HeadPredictor[Answer]):
     """Questions and passages → answers: `answerer("Who sleeps?", "The cat sleeps.").text`."""
 
     spec: ClassVar[TaskSpec] = SPEC
     config: AnswerConfig
 
-    def predict(
-        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Answer]:
-        """The answer to each (question, passage); a third value, an id, is kept."""
-        config = config or self.config
-        assert isinstance(config, AnswerConfig), "the options of this task"
-        asked = [_asked(value) for value in inputs]
+    def _predict(self, inputs: list[Any], config: AnswerConfig, notify: Notify) -> list[Answer]:
+        """The answer to each (question, passage); a third value is the id of the question."""
+        asked = [_question_and_passage(value) for value in inputs]
         encoded = self.encode(asked, stride=config.stride)
-        answers = [
-            self._answer(question, found, logits, config)
-            for (question, _), found, logits in zip(asked, encoded, self.logits(encoded), strict=True)
-        ]
         ids = [str(value[2]) if len(value) > 2 else "" for value in inputs]
-        return [dataclasses.replace(answer, id=id_) for answer, id_ in zip(answers, ids, strict=True)]
+        return [
+            dataclasses.replace(self._answer(question, windows, logits, config), id=id_)
+            for (question, _), windows, logits, id_ in zip(asked, encoded, self.logits(encoded), ids, strict=True)
+        ]
 
     def encode(self, asked: Sequence[tuple[str, str]], *, stride: int) -> list[EncodedQuestion]:
         """Questions with the windows of their passages. A passage that occurs several times is tokenized once."""
@@ -152,14 +139,16 @@ class QuestionAnswerer(EncoderPredictor[Answer]):
         chosen = Span("", 0, 0, math.exp(null - total), null) if is_null else best[0]
         return Answer(question, passage.text, chosen.text, chosen.start, chosen.end, chosen.score, diff, tuple(best))
 
-    def evaluate(self, examples: Sequence[Question], config: Config | None = None) -> Scores:
-        answers = self.predict(inputs_of(examples), config)
-        threshold = getattr(config or self.config, "no_answer_threshold", None)
-        return Scores(answer_scores(examples, answers, threshold) + baselines(examples))
+    def input_of(self, example: Question) -> tuple[str, str, str]:
+        return example.question, example.passage, example.id
+
+    def score(self, examples: Sequence[Question], results: Sequence[Answer], config: Any = None) -> Scores:
+        threshold = (config or self.config).no_answer_threshold
+        return Scores(answer_scores(examples, results, threshold) + baselines(examples))
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention over a question and its passage; of a long passage, over its first window."""
-        (encoded,) = self.encode([_asked(inputs)], stride=self.config.stride)
+        """All attention over a question and its passage; for a long passage, over its first window."""
+        (encoded,) = self.encode([_question_and_passage(inputs)], stride=self.config.stride)
         return self.trace_example(encoded.windows[0].example, grad=grad)
 
     def encode_results(self, results: Sequence[Answer], suffix: str) -> str | bytes:
@@ -172,29 +161,16 @@ class QuestionAnswerer(EncoderPredictor[Answer]):
     def summary(self) -> str:
         return "A question and a passage go in, the span of the passage that answers the question comes out."
 
-    @classmethod
-    def load(cls, folder: ModelFolder, model: Any) -> Self:
-        return cls(model, **cls.init_arguments(folder))
-
     def _outputs(self) -> str:
         threshold = self.config.no_answer_threshold
         return "always answers" if threshold is None else f"no-answer threshold {threshold:g}"
 
 
-def _asked(value: Any) -> tuple[str, str]:
-    """The question and the passage of an input."""
-    if (
-        not isinstance(value, tuple | list)
-        or not 2 <= len(value) <= 3
-        or not all(isinstance(t, str) for t in value[:2])
-    ):
+def _question_and_passage(value: Any) -> tuple[str, str]:
+    texts = value[:2] if isinstance(value, tuple | list) and len(value) in (2, 3) else ()
+    if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
         raise UsageError("give two texts, a question and a passage.", argument="inputs")
-    return value[0], value[1]
-
-
-def inputs_of(examples: Sequence[Question]) -> list[tuple[str, str, str]]:
-    """Questions with gold answers as inputs of a prediction."""
-    return [(example.question, example.passage, example.id) for example in examples]
+    return texts[0], texts[1]
 
 
 def apply_threshold(answer: Answer, threshold: float | None) -> Answer:
@@ -214,7 +190,7 @@ def gold_answers(examples: Sequence[Question]) -> dict[str, list[str]]:
 
 
 def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], threshold: float | None) -> list[Score]:
-    """Exact match and F1; where some questions have no answer, also for both kinds apart, and at the best threshold."""
+    """Exact match and F1; if some questions have no answer, also for both kinds apart and at the best threshold."""
     gold = gold_answers(examples)
     predicted = {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
     found = score_answers(predicted, gold)
@@ -238,7 +214,7 @@ def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], thres
 def best_threshold(examples: Sequence[Question], answers: Sequence[Answer]) -> float:
     """The threshold with the highest F1, halfway to the next question: sums are rounded differently in other batches.
 
-    Where giving no answer is always best, it is below all questions.
+    If giving no answer is always best, it is below all questions.
     """
     texts, diffs = _unthresholded(examples, answers)
     _, best = best_thresholds(texts, diffs, gold_answers(examples))
@@ -247,7 +223,7 @@ def best_threshold(examples: Sequence[Question], answers: Sequence[Answer]) -> f
 
 
 def _unthresholded(examples: Sequence[Question], answers: Sequence[Answer]) -> tuple[dict[str, str], dict[str, float]]:
-    """By id: the best answer even where none is given, and its null_score_diff."""
+    """By id: the best answer even if none is given, and its null_score_diff."""
     ids = [example.id for example in examples]
     texts = dict(zip(ids, (answer.best[0].text for answer in answers), strict=True))
     return texts, dict(zip(ids, (answer.null_score_diff for answer in answers), strict=True))

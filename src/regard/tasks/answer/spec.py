@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from pydantic import Field as Option
 
-from regard.data.qa_inputs import PASSAGES, QUESTIONS
-from regard.spec import Field, TaskSpec
-from regard.tasks.encoder.config import EncoderTraining, encoder_recipe
+from regard.data.columns import PASSAGES, QUESTIONS
+from regard.spec import Field
+from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_recipe, encoder_task
 from regard.training.request import Recipe, TrainRequest
 from regard.utils.config import Config, field_default
 from regard.utils.errors import UsageError
 
 
-class AnswerReading(Config):
-    """How questions and passages are read."""
-
-    skip_bad_rows: bool = Option(False, description="Skip unusable questions and list them.")
-
-
-class AnswerTraining(AnswerReading, EncoderTraining):
+class AnswerTraining(RowReading, EncoderTraining):
     """Options of `regard train answer`."""
 
     max_seq_len: int = field_default(EncoderTraining, "max_seq_len", 384)
@@ -50,30 +44,23 @@ def answer_recipe(request: TrainRequest) -> Recipe:
     return encoder_recipe(request)
 
 
-SPEC = TaskSpec(
+SPEC = encoder_task(
     name="answer",
-    summary="Answer a question about a passage with a span of the passage.",
+    summary="Answer a question with a span of a passage.",
     noun="a question-answering model",
     inputs=(
         Field("question", "text", "The question.", columns=QUESTIONS),
-        Field(
-            "passage",
-            "document",
-            "The passage that holds the answer; a text, a file, or - for stdin.",
-            columns=PASSAGES,
-        ),
+        Field("passage", "document", "The passage with the answer: a text, a file, or - for stdin.", columns=PASSAGES),
     ),
     outputs=(
         Field("text", "text", "The answer; empty if there is none."),
         Field("start", "number", "The first character of the answer in the passage."),
         Field("end", "number", "The character after its last one."),
         Field("score", "number", "The probability of the answer."),
-        Field(
-            "null_score_diff", "number", "By how much the score of giving no answer exceeds that of the best answer."
-        ),
+        Field("null_score_diff", "number", "Score of giving no answer minus the score of the best answer."),
         Field("best", "spans", "The n_best answers, best first."),
     ),
-    read_config=AnswerReading,
+    read_config=RowReading,
     input_options=frozenset({"skip_bad_rows"}),
     train_config=AnswerTraining,
     predict_config=AnswerConfig,
@@ -82,11 +69,7 @@ SPEC = TaskSpec(
     predictor="regard.tasks.answer.predictor:QuestionAnswerer",
     recipe="regard.tasks.answer.spec:answer_recipe",
     needs=frozenset({"question_answering"}),
-    default_architecture="bert",
-    default_preset="tiny",
     head="question_answering",
-    lora=True,
-    fixed=frozenset({"batch_tokens", "pooler", "type_vocab_size"}),
     metrics=("exact_match", "f1"),
     views=("answer", "attention", "inputs"),
     hub_pipeline="question-answering",

@@ -1,1 +1,1 @@
-"""Choose the ending that fits a context best, as in SWAG."""
+"""Choose the ending that best fits a text."""

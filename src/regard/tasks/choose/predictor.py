@@ -6,38 +6,37 @@ Every ending is read after the context, as the second text of a pair; a single l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 
-from regard.checkpoint.folder import ModelFolder
 from regard.data.multiple_choice import MultipleChoiceExample
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score, Scores
-from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace
 from regard.spec import TaskSpec
-from regard.tasks.base import Notify
+from regard.tasks.base import Notify, Result
 from regard.tasks.choose.spec import SPEC
 from regard.tasks.encoder.batching import EncodedExample, encode_pairs, input_notes
 from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.predictor import EncoderPredictor, read_majority_label
-from regard.tokenizers.tokenizer import Tokenizer
-from regard.utils.config import Config
+from regard.tasks.encoder.predictor import HeadPredictor
 from regard.utils.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Result):
     """The ending that fits a context best, and the probability of each ending."""
 
     context: str = field(repr=False)
     endings: tuple[str, ...]
     choice_index: int  # of the chosen ending, from 0
     scores: tuple[float, ...]
+
+    recorded = ("context", "endings", "choice_index", "text", "scores")
+    digits = 6
 
     @property
     def text(self) -> str:
@@ -49,49 +48,24 @@ class Choice:
         """The probability of the chosen ending."""
         return self.scores[self.choice_index]
 
-    def record(self) -> dict[str, Any]:
-        return {
-            "context": self.context,
-            "endings": list(self.endings),
-            "choice_index": self.choice_index,
-            "text": self.text,
-            "scores": [round(score, 6) for score in self.scores],
-        }
-
     def __str__(self) -> str:
         return self.text
 
 
-class MultipleChoice(EncoderPredictor[Choice]):
-    """Contexts and endings → the best ending: `model("She opens it.", ["She closes it.", "It rains."]).text`."""
+class MultipleChoice(HeadPredictor[Choice]):
+    """Contexts and endings → the best ending: `model("She opens it.", ["She closes it.", "It rains."]).text`.
+
+    `majority_label` is the most common index of the right ending in training.
+    """
 
     spec: ClassVar[TaskSpec] = SPEC
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Tokenizer,
-        *,
-        head: HeadConfig | None = None,
-        config: Config | None = None,
-        max_seq_len: int | None = None,
-        majority_label: tuple[str, ...] | None = None,
-    ) -> None:
-        """`majority_label` holds the index of most of the right endings in training, if it is known."""
-        head = head or HeadConfig(kind="multiple_choice")
-        super().__init__(model, tokenizer, head=head, config=config, max_seq_len=max_seq_len)
-        self.majority_label = majority_label
-
-    def predict(
-        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Choice]:
+    def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[Choice]:
         """The best ending of each (context, endings)."""
         choices = [_choice(value) for value in inputs]
-        examples = self.encode(choices)
-        if notify is not None:
-            counts = [len(endings) for _, endings in choices]
-            for line in input_notes(examples, self.max_seq_len, "choice", pairs=True, counts=counts):
-                notify(line)
+        examples, counts = self.encode(choices), [len(endings) for _, endings in choices]
+        for line in input_notes(examples, self.max_seq_len, "choice", pairs=True, counts=counts):
+            notify(line)
         logits = iter(float(output) for output in predict_logits(self.model, examples, self.tokenizer.pad_id))
         return [_chosen(context, endings, list(islice(logits, len(endings)))) for context, endings in choices]
 
@@ -101,32 +75,26 @@ class MultipleChoice(EncoderPredictor[Choice]):
         pairs = [(context, ending) for context, endings in choices for ending in endings]
         return encode_pairs(self.tokenizer, pairs, self.max_seq_len)
 
-    def evaluate(self, examples: Sequence[MultipleChoiceExample], config: Config | None = None) -> Scores:
-        results = self.predict([(example.context, example.endings) for example in examples], config)
+    def input_of(self, example: MultipleChoiceExample) -> tuple[str, tuple[str, ...]]:
+        return example.context, example.endings
+
+    def score(self, examples: Sequence[MultipleChoiceExample], results: Sequence[Choice], config: Any = None) -> Scores:
         chosen = [result.choice_index for result in results]
         return Scores(choice_scores(chosen, labels_of(examples), self.majority_label))
 
     def encode_input(self, text: Any) -> EncodedExample:
-        """The ids of a context and an ending; of several endings, of the one that is chosen."""
+        """The ids of a context and an ending; of several endings, the chosen one."""
         texts = _texts(text)
         ending = texts[1] if len(texts) == 2 else self.predict([texts])[0].text
         return super().encode_input((texts[0], ending))
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention over a context and an ending; of several endings, over the one that is chosen."""
+        """All attention over a context and an ending; of several endings, the chosen one."""
         return self.trace_example(self.encode_input(inputs), grad=grad)
 
     @property
     def summary(self) -> str:
         return "A text and several endings go in, the ending that fits the text best comes out."
-
-    def folder_config(self) -> Mapping[str, Any]:
-        known = {} if self.majority_label is None else {"majority_label": list(self.majority_label)}
-        return {**super().folder_config(), **known}
-
-    @classmethod
-    def load(cls, folder: ModelFolder, model: Any) -> Self:
-        return cls(model, majority_label=read_majority_label(folder, str.isdecimal), **cls.init_arguments(folder))
 
 
 def _choice(value: Any) -> tuple[str, tuple[str, ...]]:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import Field as Option
-
-from regard.data.multiple_choice import CONTEXTS, ENDINGS
-from regard.spec import Field, TaskSpec
-from regard.tasks.encoder.config import EncoderTraining
+from regard.data.columns import CONTEXTS, ENDINGS
+from regard.spec import Field
+from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_task
 from regard.utils.config import Config
 
 
-class ChooseReading(Config):
-    """How contexts and endings are read."""
-
-    skip_bad_rows: bool = Option(False, description="Skip unusable rows and list them.")
-
-
-class ChooseTraining(ChooseReading, EncoderTraining):
+class ChooseTraining(RowReading, EncoderTraining):
     """Options of `regard train choose`."""
 
 
-class ChooseConfig(Config):
-    """Options of prediction: none."""
-
-
-SPEC = TaskSpec(
+SPEC = encoder_task(
     name="choose",
-    summary="Choose the ending that fits a text best.",
+    summary="Choose the ending that best fits a text.",
     noun="a multiple-choice model",
     inputs=(
         Field("context", "text", "The text before the ending.", columns=CONTEXTS),
@@ -37,22 +25,16 @@ SPEC = TaskSpec(
         Field("text", "text", "The chosen ending."),
         Field("scores", "numbers", "The probability of each ending."),
     ),
-    read_config=ChooseReading,
+    read_config=RowReading,
     input_options=frozenset({"skip_bad_rows"}),
     train_config=ChooseTraining,
-    predict_config=ChooseConfig,
+    predict_config=Config,
     reader="regard.tasks.choose.reader:ChooseReader",
     objective="regard.tasks.choose.objective:ChooseObjective",
     predictor="regard.tasks.choose.predictor:MultipleChoice",
-    recipe="regard.tasks.encoder.config:encoder_recipe",
     needs=frozenset({"multiple_choice", "pairs"}),
-    default_architecture="bert",
-    default_preset="tiny",
     head="multiple_choice",
-    lora=True,
-    fixed=frozenset({"batch_tokens", "pooler", "type_vocab_size"}),
     metrics=("accuracy",),
-    views=("attention", "inputs"),
     hub_pipeline="multiple-choice",
     hub_classes=("ForMultipleChoice",),
     example=("She opens the door.", ("She closes the door.", "The sea sings.")),

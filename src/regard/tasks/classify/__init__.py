@@ -1,1 +1,1 @@
-"""Label a text: one label, or several."""
+"""Classify a text: one label or several."""

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from regard.spec import TaskSpec
 from regard.tasks.classify.spec import SPEC
+from regard.tasks.data import Text
 from regard.tasks.encoder.batching import EncodedExample, encode_texts
-from regard.tasks.encoder.labels import Text
 from regard.tasks.encoder.sequence import SequencePredictor
 from regard.utils.errors import UsageError
 

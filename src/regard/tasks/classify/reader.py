@@ -11,7 +11,7 @@ from regard.data.files import ReadResult
 from regard.data.labelled import read_labelled
 from regard.data.synthetic.opinions import opinions
 from regard.models.heads import HeadConfig
-from regard.tasks.encoder.labels import LabelledExample, LabelledReader
+from regard.tasks.data import LabelledExample, LabelledReader
 from regard.utils.errors import DataError
 
 SEPARATORS = (",", ";", "|", "/", " ")  # between several labels, the most usual first
@@ -24,15 +24,8 @@ class ClassifyReader(LabelledReader):
     file_options = ("text_column", "label_column", "label_separator", "skip_bad_rows")
 
     def read_file(self, path: Path) -> ReadResult[LabelledExample]:
-        config = self.config
-        found = read_labelled(
-            path,
-            text_column=config.text_column,
-            label_column=config.label_column,
-            label_separator=config.label_separator,
-            skip_bad_rows=config.skip_bad_rows,
-        )
-        return found.map(lambda example: LabelledExample(example.text, example.labels))
+        options = {name: getattr(self.config, name) for name in self.file_options}
+        return read_labelled(path, **options).map(lambda example: LabelledExample(example.text, example.labels))
 
     def synthetic(self, split: str) -> list[LabelledExample]:
         return [LabelledExample(example.text, example.labels) for example in opinions(split)]
@@ -45,7 +38,7 @@ class ClassifyReader(LabelledReader):
         return super().read_test(data, predictor)
 
     def _separator(self, path: Path, head: HeadConfig) -> str:
-        """The separator by which most rows of a file have known labels."""
+        """The separator with which most rows of a file have known labels."""
 
         def unknown_rows(separator: str) -> float:
             config = self.config.replace(label_separator=separator, skip_bad_rows=True)
@@ -53,7 +46,6 @@ class ClassifyReader(LabelledReader):
                 found = ClassifyReader(config).read_file(path)
             except DataError:  # no row is usable with this separator
                 return math.inf
-            golds = [example.gold for example in found.examples]
-            return len(found.bad) + sum(not set(gold) <= set(head.labels) for gold in golds if isinstance(gold, tuple))
+            return len(found.bad) + sum(not set(example.labels) <= set(head.labels) for example in found.examples)
 
         return min(SEPARATORS, key=unknown_rows)

@@ -6,21 +6,20 @@ from typing import Literal
 
 from pydantic import Field as Option
 
-from regard.data.labelled import TEXTS
-from regard.spec import Field, TaskSpec
-from regard.tasks.encoder.config import EncoderTraining
+from regard.data.columns import TEXTS
+from regard.spec import Field
+from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_task
 from regard.utils.config import Config
 
 
-class ClassifyReading(Config):
+class ClassifyReading(RowReading):
     """How labelled texts are read."""
 
     text_column: str | None = Option(None, description="Name or number of the column with the texts.")
     label_column: str | None = Option(None, description="Name or number of the column with the labels.")
     label_separator: str | None = Option(
-        None, min_length=1, description="Separator between the labels of a text that may have several."
+        None, min_length=1, description="Separator between the labels, for texts with several labels."
     )
-    skip_bad_rows: bool = Option(False, description="Skip unusable rows and list them.")
 
 
 class ClassifyTraining(ClassifyReading, EncoderTraining):
@@ -35,13 +34,13 @@ class ClassifyConfig(Config):
     """Options of prediction."""
 
     threshold: float = Option(
-        0.5, ge=0, le=1, description="Models with several labels: labels with at least this probability are given."
+        0.5, ge=0, le=1, description="For several labels: lowest probability of a label that is given."
     )
 
 
-SPEC = TaskSpec(
+SPEC = encoder_task(
     name="classify",
-    summary="Label a text: one label, or several.",
+    summary="Classify a text: one label or several.",
     noun="a text classifier",
     inputs=(Field("text", "text", "The text to label.", columns=TEXTS),),
     outputs=(
@@ -54,21 +53,14 @@ SPEC = TaskSpec(
     train_config=ClassifyTraining,
     predict_config=ClassifyConfig,
     reader="regard.tasks.classify.reader:ClassifyReader",
-    objective="regard.tasks.classify.objective:ClassifyObjective",
+    objective="regard.tasks.encoder.sequence:SequenceObjective",
     predictor="regard.tasks.classify.predictor:Classifier",
-    recipe="regard.tasks.encoder.config:encoder_recipe",
     needs=frozenset({"sequence_classification"}),
-    default_architecture="bert",
-    default_preset="tiny",
     head="sequence_classification",
-    lora=True,
-    fixed=frozenset({"batch_tokens", "pooler", "type_vocab_size"}),
     metrics=("accuracy", "f1", "matthews"),
-    views=("attention", "inputs"),
     hub_pipeline="text-classification",
     hub_classes=("ForSequenceClassification",),
     example=("A fine film.",),
-    test_settings={"batch_size": 4, "max_seq_len": 16, "vocab_size": 120},
     data_help="A table (.tsv, .csv, .jsonl, or tab-separated text) with texts and labels, plain or .gz.",
     data_example="reviews.csv",
 )

@@ -1,1 +1,1 @@
-"""Embed texts: one vector for each text or token, and cosine similarities."""
+"""Turn texts into vectors that are close for similar meanings."""

@@ -14,18 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.checkpoint.folder import ModelFolder
-from regard.metrics.correlation import pearson, spearman
-from regard.metrics.overlap import overlap_baseline
+from regard.metrics.correlation import overlap_baseline, pearson, spearman
 from regard.metrics.score import Scores
 from regard.nn.hooks import observe
-from regard.registry import architecture_of
 from regard.spec import TaskSpec
 from regard.tasks.base import Notify, Predictor
+from regard.tasks.data import LabelledExample
 from regard.tasks.embed.spec import SPEC, EmbedConfig, Pooling
 from regard.tasks.encoder.batching import EncodedExample, collate, encode_texts, input_notes
 from regard.tasks.encoder.inference import BufferedEncoder, in_batches
-from regard.tasks.encoder.labels import LabelledExample
 from regard.tasks.encoder.predictor import EncoderPredictor
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
@@ -111,10 +108,10 @@ class Similarity:
         return "\t".join(f"{value:.4f}" for value in self.scores.tolist())
 
 
-Result = Embedding | TokenVectors | Similarity
+EmbedResult = Embedding | TokenVectors | Similarity
 
 
-class Embedder(EncoderPredictor[Result]):
+class Embedder(EncoderPredictor[EmbedResult]):
     """Texts → vectors: `embedder("The cat sleeps.").vector`, or `embedder.vectors(texts)` as one array."""
 
     spec: ClassVar[TaskSpec] = SPEC
@@ -125,21 +122,16 @@ class Embedder(EncoderPredictor[Result]):
         if self.config.max_seq_len is not None:
             self.max_seq_len = min(self.config.max_seq_len, self.max_seq_len)
 
-    def predict(
-        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Result]:
-        chosen = self.config if config is None else EmbedConfig(**dict(config))
-        texts = list(inputs)
-        if chosen.tokens:
-            return [
-                self.tokens(text, layer=chosen.layer, max_seq_len=chosen.max_seq_len, notify=notify) for text in texts
-            ]
-        options: dict[str, Any] = dict(pooling=chosen.pooling, max_seq_len=chosen.max_seq_len, notify=notify)
-        if chosen.similarity:
-            others = chosen.similar_to or tuple(texts)
-            cosines = self.similarity(texts, chosen.similar_to or None, **options)
+    def _predict(self, inputs: list[str], config: EmbedConfig, notify: Notify) -> list[EmbedResult]:
+        texts, options = inputs, dict[str, Any](max_seq_len=config.max_seq_len, notify=notify)
+        if config.tokens:
+            return [self.tokens(text, layer=config.layer, **options) for text in texts]
+        options["pooling"] = config.pooling
+        if config.similarity:
+            others = config.similar_to or tuple(texts)
+            cosines = self.similarity(texts, config.similar_to or None, **options)
             return [Similarity(text, others, row) for text, row in zip(texts, cosines, strict=True)]
-        vectors = self.vectors(texts, normalize=chosen.normalize, **options)
+        vectors = self.vectors(texts, normalize=config.normalize, **options)
         return [Embedding(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     def needs_all_inputs(self, config: Config) -> bool:
@@ -223,7 +215,7 @@ class Embedder(EncoderPredictor[Result]):
         measured = [replace(s, signature=f"cosine|pooling:{chosen.pooling}|{s.signature}") for s in found]
         return Scores([*measured, *overlap_baseline(pairs, gold)])
 
-    def encode_results(self, results: Sequence[Result], suffix: str) -> str | bytes:
+    def encode_results(self, results: Sequence[EmbedResult], suffix: str) -> str | bytes:
         if suffix != ".npy":
             return super().encode_results(results, suffix)
         rows = [getattr(result, "vector", getattr(result, "scores", None)) for result in results]
@@ -238,22 +230,12 @@ class Embedder(EncoderPredictor[Result]):
         np.save(array, np.array(rows))
         return array.getvalue()
 
-    @classmethod
-    def of(cls, predictor: EncoderPredictor[Any]) -> Self:
-        """The encoder of another predictor, for vectors."""
-        if isinstance(predictor, cls):
-            return predictor
-        return cls(predictor.model, predictor.tokenizer, head=predictor.head, max_seq_len=predictor.max_seq_len)
+    def embedder(self) -> Self:
+        return self
 
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
-        if isinstance(other, EncoderPredictor) and cls.spec.supports(architecture_of(other.model)):
-            return cls.of(other)
-        return None
-
-    @classmethod
-    def load(cls, folder: ModelFolder, model: Any) -> Self:
-        return cls(model, **cls.init_arguments(folder))
+        return cls.around(other) if cls.spec.needs <= other.capabilities else None
 
     @property
     def summary(self) -> str:

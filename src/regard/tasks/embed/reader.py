@@ -1,32 +1,27 @@
-"""Pairs of texts with numbers, such as similarity judgements, for evaluation."""
+"""Texts to embed; and pairs of texts with numbers, such as similarity judgements, for evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.labelled import LabelledPair, read_labelled_pairs
 from regard.data.synthetic.inference import similarities
-from regard.tasks.base import Reader, Splits
-from regard.tasks.encoder.labels import LabelledExample, builtin_splits, single_file
-from regard.utils.errors import DataError, UsageError
+from regard.tasks.base import Reader
+from regard.tasks.data import LabelledExample, single_file
+from regard.tasks.pair.reader import PairReader, labelled_example
+from regard.utils.errors import DataError
 
 
-class EmbedReader(Reader[LabelledExample]):
-    """Pairs with one number each."""
+class EmbedReader(PairReader):
+    """Pairs with one number each; the built-in numbers are the share of meaning that two texts have in common, × 5."""
+
+    dataset = "built-in similarities"
 
     def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[LabelledExample]:
-        path, config = single_file(data, "test"), self.config
-        found = read_labelled_pairs(
-            path,
-            first_column=config.first_column,
-            second_column=config.second_column,
-            label_column=config.label_column,
-            regression=True,
-            skip_bad_rows=config.skip_bad_rows,
-        ).map(_example)
+        path = single_file(data, "test")
+        found = self.read_file(path, regression=True)
         if len({example.gold for example in found.examples}) < 2:
             raise DataError(
                 f"{path}: all {len(found.examples):,} pairs have the same number, and a constant has no correlation.",
@@ -34,13 +29,8 @@ class EmbedReader(Reader[LabelledExample]):
             )
         return found
 
-    def read(self, data: Sequence[Path], validation: Sequence[Path] | None) -> NoReturn:
-        raise UsageError("embed has no training of its own; it uses models of other tasks.", argument="task")
+    def synthetic(self, split: str) -> list[LabelledExample]:
+        return [labelled_example(pair) for pair in similarities(split)]
 
-    def builtin(self) -> Splits[LabelledExample]:
-        """Pairs with the share of their meaning that is the same, from 0 to 5; only for evaluation."""
-        return builtin_splits("built-in similarities", lambda split: [_example(pair) for pair in similarities(split)])
-
-
-def _example(pair: LabelledPair) -> LabelledExample:
-    return LabelledExample((pair.first, pair.second), float(pair.label))
+    def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
+        return Reader.read_inputs(self, path, data)

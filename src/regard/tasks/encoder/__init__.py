@@ -1,1 +1,1 @@
-"""What tasks on an encoder share: config, batching, inference, the base objective and the base predictor."""
+"""Code that encoder tasks share: config, batching, inference, base objective and base predictor."""

@@ -1,7 +1,7 @@
-"""Texts and pairs of texts → padded batches of ids, as an encoder reads them.
+"""Encode texts and text pairs as padded batches of token ids for an encoder.
 
-A text is `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]`. Inputs that are too long are truncated, of a pair the longer
-text first.
+A text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]`. Inputs that are too long are truncated; in a pair, the
+longer text is truncated first.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.nn.padding import pad
+from regard.nn.masks import pad
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import number_of, shorten_list
 
 
 class EncodedExample(NamedTuple):
-    """The ids of an input."""
+    """The token ids of one input."""
 
     ids: list[int]
-    first: int  # how many ids belong to the first text, special tokens included
-    dropped: int = 0  # tokens that truncation removed
+    first: int  # number of ids that belong to the first text, including special tokens
+    dropped: int = 0  # number of tokens removed by truncation
 
 
 class EncoderBatch(NamedTuple):
-    """Padded inputs."""
+    """A batch of padded inputs."""
 
     ids: Tensor  # (B, T)
-    lengths: Tensor | None  # (B,); None: nothing is padding
-    type_ids: Tensor | None  # (B, T), 0 for the first text and 1 for the second; None: there is one text
+    lengths: Tensor | None  # (B,); None means no padding
+    type_ids: Tensor | None  # (B, T), 0 for the first text and 1 for the second; None for single texts
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], max_seq_len: int) -> list[EncodedExample]:
-    """Each text between [CLS] and [SEP]."""
+    """Encode each text as `[CLS] text [SEP]`."""
     return [encode_text(tokenizer, ids, max_seq_len) for ids in tokenizer.encode_batch(texts)]
 
 
@@ -44,14 +44,14 @@ def encode_text(tokenizer: Tokenizer, ids: Sequence[int], max_seq_len: int) -> E
 
 
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], max_seq_len: int) -> list[EncodedExample]:
-    """Both texts of each pair in one sequence."""
+    """Encode the two texts of each pair as one sequence."""
     firsts = tokenizer.encode_batch([first for first, _ in pairs])
     seconds = tokenizer.encode_batch([second for _, second in pairs])
     return [encode_pair(tokenizer, *pair, max_seq_len) for pair in zip(firsts, seconds, strict=True)]
 
 
 def encode_pair(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int], max_seq_len: int) -> EncodedExample:
-    """The ids of two texts in one sequence."""
+    """Join the ids of two texts into one sequence."""
     left, right = truncate_pair(len(first), len(second), max_seq_len - 3)
     opening = [tokenizer.start_id, *first[:left], tokenizer.end_id]
     dropped = len(first) + len(second) - left - right
@@ -59,7 +59,7 @@ def encode_pair(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int
 
 
 def truncate_pair(first: int, second: int, max_len: int) -> tuple[int, int]:
-    """How many tokens of each text remain: the longer one is cut token by token, of two equal ones the second."""
+    """Return how many tokens of each text to keep; the longer text is truncated first, on a tie the second."""
     if first + second <= max_len:
         return first, second
     half = max_len // 2
@@ -71,7 +71,7 @@ def truncate_pair(first: int, second: int, max_len: int) -> tuple[int, int]:
 
 
 def collate(examples: Sequence[EncodedExample], pad_id: int, device: torch.device) -> EncoderBatch:
-    """Inputs padded to the longest."""
+    """Pad inputs to the longest one and return them as a batch."""
     ids, lengths = pad([example.ids for example in examples], pad_id, device=device)
     type_ids = None
     if any(example.first < len(example.ids) for example in examples):
@@ -89,9 +89,9 @@ def input_notes(
     pairs: bool = False,
     counts: Sequence[int] | None = None,
 ) -> list[str]:
-    """Which inputs were truncated, and which have no words: of a pair, either of its texts.
+    """Return notes on truncated inputs and on inputs without words; in a pair, either text can lack words.
 
-    `counts` says how many examples belong to each input; otherwise one does.
+    `counts` is the number of examples per input (default: one).
     """
     owners = [number for number, count in enumerate(counts or [1] * len(examples), 1) for _ in range(count)]
     total = number_of(len(counts or examples), noun)
@@ -105,7 +105,7 @@ def input_notes(
         notes.append(
             f"{len(truncated):,} of {total} truncated to {max_seq_len} tokens: {noun} {shorten_list(truncated)}."
         )
-    # Besides its words a text has [CLS] and [SEP], or as the second of a pair [SEP] alone.
+    # An empty text consists of [CLS] and [SEP] only; an empty second text consists of [SEP] only.
     if empty := numbers(lambda example: example.first == 2 or len(example.ids) - example.first == 1):
         words = "have a text without words" if pairs else "have no words"
         notes.append(f"{len(empty):,} of {total} {words}: {noun} {shorten_list(empty)}.")

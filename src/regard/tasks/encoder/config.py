@@ -1,30 +1,42 @@
-"""Training options and recipe of tasks that put a head on an encoder. Does not import torch."""
+"""Spec defaults, training options and recipe for tasks that train a head on an encoder. Does not import torch."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
 from regard.checkpoint.probe import d_model_of, probe_config
+from regard.spec import TaskSpec
 from regard.training.config import KeepWeights, Optimizer, Schedule, TrainingConfig, WeightAveraging
 from regard.training.request import Recipe, TrainRequest
-from regard.utils.config import field_default
+from regard.utils.config import Config, field_default
 from regard.utils.errors import UsageError, unknown
 
+encoder_task = partial(
+    TaskSpec,
+    recipe="regard.tasks.encoder.config:encoder_recipe",
+    default_architecture="bert",
+    default_preset="tiny",
+    lora=True,
+    fixed=frozenset({"batch_tokens", "pooler", "type_vocab_size"}),
+    views=("attention", "inputs"),
+    test_settings={"batch_size": 4, "max_seq_len": 16, "vocab_size": 120},
+)
+
 FREEZE = ("nothing", "embeddings", "encoder")
-ROW_TOKENS = 128  # of pre-training and its evaluation, as BERT read for most of its pre-training
-WIDE = 384  # from this d_model on, an encoder is fine-tuned at BERT's own learning rate
+ROW_TOKENS = 128  # sequence length in pre-training and its evaluation, as in most of BERT's pre-training
+WIDE = 384  # encoders with at least this d_model are fine-tuned at BERT's learning rate
 FINE_TUNING_EPOCHS = 3
-MIN_STEPS = 300  # that a new model needs before it has learned anything from few examples
-MAX_EPOCHS = 40  # beyond which a new model only memorizes its examples
+MIN_STEPS = 300  # a new model needs about this many steps to learn from few examples
+MAX_EPOCHS = 40  # with more epochs, a new model only memorizes its examples
 MAX_EVALS = 10
-# Kinds of heads, by their names in regard's folders of both formats and classes of `transformers`, that predict tokens.
+# Heads that predict tokens: head kinds in both formats of regard's model folders, and `transformers` classes.
 MLM_HEADS = ("mlm", "pretraining", "words", "words-follows", "BertForMaskedLM", "BertForPreTraining")
-# Settings of the model that fine-tuning may change.
-FREE = ("dropout", "attention_dropout", "head_dropout")
+FREE = ("dropout", "attention_dropout", "head_dropout")  # model settings that fine-tuning may change
 
 
 def _check_exists(path: Path) -> Path:
@@ -36,8 +48,14 @@ def _check_exists(path: Path) -> Path:
 ForgettingText = Annotated[Path, AfterValidator(_check_exists)]
 
 
+class RowReading(Config):
+    """Options for reading rows of examples."""
+
+    skip_bad_rows: bool = Field(False, description="Skip unusable rows and list them.")
+
+
 class EncoderTraining(TrainingConfig):
-    """Options of a training that puts a head on an encoder, new or pretrained."""
+    """Training options for a head on a new or pretrained encoder."""
 
     optimizer: Optimizer = field_default(TrainingConfig, "optimizer", "adamw")
     learning_rate: float = field_default(TrainingConfig, "learning_rate", 5e-4)
@@ -56,17 +74,15 @@ class EncoderTraining(TrainingConfig):
         "Ignored with --steps or --minutes.",
     )
     batch_size: int = Field(32, ge=1, description="Examples per batch.")
-    max_seq_len: int = Field(
-        128, ge=4, description="Longest input, in tokens; longer inputs are truncated or windowed."
-    )
-    vocab_size: int = Field(8000, ge=1, description="Vocabulary size of a new model's tokenizer, at most.")
+    max_seq_len: int = Field(128, ge=4, description="Maximum input tokens; longer inputs are truncated or split.")
+    vocab_size: int = Field(8000, ge=1, description="Maximum vocabulary size of a new model's tokenizer.")
     freeze: str = Field(
         "nothing",
-        description="With --from: weights that stay fixed: nothing, embeddings, encoder (all but the head), or a "
+        description="With --from: weights to freeze: nothing, embeddings, encoder (all but the head), or a "
         "number N (embeddings and the first N layers).",
     )
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="With --from: factor of the learning rate from each layer to the one below."
+        1.0, gt=0, le=1, description="With --from: factor between the learning rates of a layer and the layer above it."
     )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="Fraction of DATA held out without --validation.")
     forgetting: ForgettingText | None = Field(
@@ -82,27 +98,26 @@ class EncoderTraining(TrainingConfig):
 
 
 def encoder_recipe(request: TrainRequest) -> Recipe:
-    """Defaults of fine-tuning, as BERT is usually fine-tuned; those of a new model are the defaults of the config.
+    """Return the usual defaults for fine-tuning BERT; a new model uses the defaults of the config.
 
-    A narrow encoder takes larger steps. Dropout starts in the second epoch: an example that is seen for the first time
-    cannot be memorized. The last weights are kept: the validation loss of a fine-tuned model rises with its confidence
-    while its accuracy still improves.
+    An encoder with a small d_model gets a higher learning rate. Dropout starts in the second epoch, because in the
+    first epoch every example is new and cannot be memorized. The last weights are kept, because the validation loss of
+    a fine-tuned model rises with its confidence while its accuracy still improves.
     """
     config = EncoderTraining.model_fields
-    # Early stopping asks for the weights before the loss got worse.
+    # Early stopping ends with weights that are worse than earlier ones, so keep the best.
     best = {"keep_weights": "best"} if request.given.get("patience") else {}
     if request.folder is None:
-        request.refuse_without_pretrained(
-            {name: config[name].default for name in ("freeze", "layer_decay", "forgetting")}
-        )
+        fine_tuning = ("freeze", "layer_decay", "forgetting")
+        request.refuse_without_pretrained({name: config[name].default for name in fine_tuning})
         return Recipe(training=best)
     request.refuse_with_pretrained(("size", "vocab_size"))
     if request.lora is not None and request.given.get("freeze", "nothing") != "nothing":
         raise UsageError("--lora freezes all other weights: remove --freeze.", argument="freeze")
     if request.given.get("forgetting") is not None and has_mlm_head(request.folder) is False:
         raise UsageError(
-            f"--forgetting needs a model with a masked-language-model head, and {request.pretrained} has none. Remove "
-            "--forgetting, or start from a model of `regard train fill`.",
+            f"--forgetting needs a model with a masked-language-model head, but {request.pretrained} has none. Remove "
+            "--forgetting, or start from a model trained with `regard train fill`.",
             argument="forgetting",
         )
     width = d_model_of(request.folder) or WIDE
@@ -114,24 +129,24 @@ def encoder_recipe(request: TrainRequest) -> Recipe:
 
 
 def epoch_settings(request: TrainRequest, num_examples: int) -> dict[str, int]:
-    """Steps, warm-up and evaluations that follow from the number of examples."""
+    """Derive steps, warmup steps and number of evaluations from the number of examples."""
     config = request.config
     assert isinstance(config, EncoderTraining), "tasks on encoders extend it"
     steps_per_epoch = math.ceil(num_examples / config.batch_size)
     epochs = config.epochs or (FINE_TUNING_EPOCHS if request.folder is not None else new_model_epochs(steps_per_epoch))
     steps = max(1, round(epochs * steps_per_epoch))
     planned = config.steps or (3 * steps_per_epoch if config.minutes is not None else steps)
-    found = {"num_evals": min(MAX_EVALS, math.ceil(epochs)), "warmup_steps": max(1, planned // 10)}
-    return found if config.steps is not None or config.minutes is not None else {"steps": steps, **found}
+    settings = {"num_evals": min(MAX_EVALS, math.ceil(epochs)), "warmup_steps": max(1, planned // 10)}
+    return settings if config.steps is not None or config.minutes is not None else {"steps": steps, **settings}
 
 
 def new_model_epochs(steps_per_epoch: int) -> int:
-    """Epochs of a model that starts from random weights."""
+    """Return the default number of epochs for a model that starts from random weights."""
     return max(FINE_TUNING_EPOCHS, min(MAX_EPOCHS, math.ceil(MIN_STEPS / steps_per_epoch)))
 
 
 def has_mlm_head(path: Path) -> bool | None:
-    """Whether the encoder in a folder has a masked-language-model head; None if the folder does not say."""
+    """Return whether the model in a folder has a masked-language-model head, or None if unknown."""
     config = probe_config(path)
     try:
         kind = config["head"]["kind"] if "head" in config else config["architectures"][0]

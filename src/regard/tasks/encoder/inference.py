@@ -1,8 +1,8 @@
-"""Fast inference with an encoder on a CPU: texts of equal length share a batch, and each thread takes whole batches.
+"""Fast encoder inference on a CPU: texts of equal length share a batch, and each thread runs whole batches.
 
-Padding costs as much as text does, so texts are sorted by length, and a batch holds texts of one length, or of similar
-lengths where there are few. Threads that share an operation wait for each other after each one; here each thread runs
-its own batches. All batches of a thread use the same buffers: new memory would have to be cleared by the system first,
+A padding token costs as much as a real one, so texts are sorted by length. A batch holds texts of one length, or of
+similar lengths if too few share one. Each thread runs its own batches: threads that share an operation wait for each
+other after every operation. All batches of a thread reuse the same buffers: the operating system clears new memory
 page by page, which took a tenth of the time.
 """
 
@@ -27,12 +27,12 @@ from regard.tasks.encoder.batching import EncodedExample, collate
 
 R = TypeVar("R")
 
-MAX_BATCH_TOKENS = 2048  # more tokens do not make the matrix products faster
-MIN_BATCH_TOKENS = 256  # fewer make them slower: then texts of other lengths are added, and padded
+MAX_BATCH_TOKENS = 2048  # larger batches do not make matrix products faster
+MIN_BATCH_TOKENS = 256  # smaller batches are slower, so they are filled up with padded shorter texts
 
 
 def length_batches(lengths: Sequence[int], *, min_batches: int = 1) -> list[list[int]]:
-    """Indices of texts in batches of similar length, the longest first; at least `min_batches` if possible."""
+    """Group text indices into batches of similar length, longest first; at least `min_batches` if possible."""
     limit = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, -(-sum(lengths) // min_batches)))
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
@@ -43,14 +43,14 @@ def length_batches(lengths: Sequence[int], *, min_batches: int = 1) -> list[list
 
 
 def _fits(length: int, num_texts: int, longest: int, limit: int) -> bool:
-    """Whether a text of `length` can be added to a batch of `num_texts` that is padded to `longest`."""
+    """Return whether a text of `length` can join a batch of `num_texts` texts that is padded to `longest`."""
     if (num_texts + 1) * longest > limit:
         return False
     return length == longest or num_texts * longest < MIN_BATCH_TOKENS
 
 
 def predict_logits(model: Any, examples: Sequence[EncodedExample], pad_id: int) -> list[Tensor]:
-    """The logits of each example, for any model with `forward(ids, lengths, type_ids)`; BERT runs buffered."""
+    """Return each example's logits from a model with `forward(ids, lengths, type_ids)`; BERT reuses buffers."""
     device = next(model.parameters()).device
     forward = _buffered(model) if isinstance(getattr(model, "bert", None), Bert) else model
     logits: list[Tensor | None] = [None] * len(examples)
@@ -74,15 +74,15 @@ def _buffered(model: Any) -> Callable[..., Tensor]:
 def in_batches(
     run: Callable[[list[int]], R], lengths: Sequence[int], model: nn.Module
 ) -> Iterator[tuple[list[int], R]]:
-    """The indices of texts of similar length with the result of `run` for them, batch after batch."""
+    """Call `run` on batches of texts of similar length; yield the text indices and result of each batch."""
     batches = length_batches(lengths, min_batches=torch.get_num_threads())
-    # Hooks are known to the calling thread alone, and an accelerator runs one batch at a time.
+    # Hooks are visible only in the calling thread, and an accelerator runs one batch at a time.
     single = has_hooks(model) or next(model.parameters()).device.type != "cpu"
     yield from zip(batches, (map if single else in_threads)(run, batches), strict=True)
 
 
 def in_threads(run: Callable[[list[int]], R], batches: Sequence[list[int]]) -> Iterator[R]:
-    """`run` of each batch, in order; as many at a time as torch has threads, each on a single thread."""
+    """Run batches in parallel, one per torch thread, and yield the results in order."""
     num_threads = min(torch.get_num_threads(), len(batches))
     if num_threads < 2:
         yield from map(run, batches)
@@ -92,9 +92,9 @@ def in_threads(run: Callable[[list[int]], R], batches: Sequence[list[int]]) -> I
 
 
 class BufferedEncoder:
-    """The forward pass of BERT in reused memory: bit for bit the same hidden states.
+    """A forward pass of BERT that reuses memory and returns bitwise identical hidden states.
 
-    It has no gradients, no dropout and no hooks; where one of them is needed, the encoder itself runs.
+    It supports no gradients, dropout or hooks; if one of them is needed, it calls the encoder itself.
     """
 
     def __init__(self, bert: Bert) -> None:
@@ -102,7 +102,7 @@ class BufferedEncoder:
         self._buffers = threading.local()  # each thread has its own
 
     def __call__(self, ids: Tensor, lengths: Tensor | None = None, type_ids: Tensor | None = None) -> Tensor:
-        """ids (B, T) → hidden states (B, T, D), as `Bert` gives them."""
+        """Return the same hidden states (B, T, D) as `Bert` for ids (B, T)."""
         if not self._can_buffer():
             out: Tensor = self.bert(ids, lengths, type_ids)
             return out
@@ -125,7 +125,7 @@ class BufferedEncoder:
         return plain and on_cpu and not (torch.is_grad_enabled() or self.bert.training or has_hooks(self.bert))
 
     def _linear(self, linear: nn.Linear, x: Tensor, name: str) -> Tensor:
-        """x W + b, written into the buffer `name`, whose content is no longer needed."""
+        """Compute x W + b into the buffer `name`, overwriting its content."""
         buffer = getattr(self._buffers, name, None)
         size = x.shape[0] * linear.out_features
         if buffer is None or buffer.numel() < size or buffer.dtype != x.dtype:

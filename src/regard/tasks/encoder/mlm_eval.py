@@ -1,7 +1,7 @@
-"""Masked language modeling and next-sentence prediction of a BERT: inputs, losses and scores.
+"""Masked language modeling and next-sentence prediction with BERT: inputs, losses and scores.
 
-A row holds one or two segments of text with some tokens masked; the second segment follows the first in its document,
-or comes from another one. Nothing here trains.
+A row holds one or two segments of text with some tokens masked. The second segment either follows the first in the same
+document or comes from another document. This module does no training.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from regard.nn.loss import linear_cross_entropy
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import UsageError
 
-EVAL_SEED = 1_000_003  # evaluation rows are the same in every run
-BATCH_TOKENS = 1 << 13  # padded tokens of one forward pass
-LOGITS_ROWS = 1 << 12  # masked tokens whose logits are in memory at a time
+EVAL_SEED = 1_000_003  # fixed, so that evaluation rows are the same in every run
+BATCH_TOKENS = 1 << 13  # tokens per forward pass, including padding
+LOGITS_ROWS = 1 << 12  # masked tokens per chunk of logits, to limit memory
 
 Array = npt.NDArray[Any]
 
 
 class EncodedRows(NamedTuple):
-    """The hidden states of rows with their targets."""
+    """Hidden states of a batch of rows, with their targets."""
 
     hidden: Tensor  # (B, T, D)
     targets: Tensor  # (B · T,) the ids before masking
@@ -46,7 +46,7 @@ class EncodedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskedDocuments:
-    """Documents in masked rows; the masks of a row depend on its key alone."""
+    """Documents split into masked rows; the masks of a row depend only on its key."""
 
     documents: Documents
     tokenizer: Tokenizer
@@ -57,7 +57,7 @@ class MaskedDocuments:
         return Vocabulary.of(self.tokenizer)
 
     def rows(self, rows: Rows, keys: Bits) -> tuple[PaddedRows, Masked]:
-        """Rows before and after masking."""
+        """Return rows before and after masking."""
         table = write_rows(
             self.documents.ids,
             rows,
@@ -69,19 +69,19 @@ class MaskedDocuments:
 
 
 class MLMEvaluator:
-    """Evaluates models on a text that is split and masked in the same way every time."""
+    """Evaluates models on a text that is always split and masked in the same way."""
 
     def __init__(
         self, documents: Documents, tokenizer: Tokenizer, *, window: int, pairs: bool, whole_words: bool = False
     ) -> None:
         self.masked = MaskedDocuments(documents, tokenizer, whole_words)
-        pairs = pairs and len(documents) > 1  # a segment that does not follow comes from another document
+        pairs = pairs and len(documents) > 1  # negative pairs need a second document
         self.rows = plan_rows(documents, window=window, seed=EVAL_SEED, epoch=0, pairs=pairs)
 
     def batches(
         self, model: BertForPretraining, *, max_tokens: int | None = None
     ) -> Iterator[tuple[PaddedRows, Masked, EncodedRows]]:
-        """All rows with the model's hidden states, in batches from short to long; up to `max_tokens` tokens."""
+        """Yield rows with the model's hidden states, in batches from short to long, up to `max_tokens` tokens."""
         count = len(self.rows)
         if max_tokens is not None:
             count = max(1, int(np.searchsorted(np.cumsum(self.rows.lengths), max_tokens)))
@@ -93,7 +93,7 @@ class MLMEvaluator:
 
     @torch.no_grad()
     def loss(self, model: BertForPretraining, *, max_tokens: int | None = None, masked_only: bool = False) -> float:
-        """Mean cross-entropy of the chosen tokens, masked or not, as in training; or of those behind [MASK] only."""
+        """Return the mean cross-entropy of all chosen tokens, as in training, or only of those behind [MASK]."""
         total, count = 0.0, 0
         for _, masked, encoded in self.batches(model, max_tokens=max_tokens):
             flags = masked.masked if masked_only else masked.chosen
@@ -104,7 +104,7 @@ class MLMEvaluator:
 
     @torch.no_grad()
     def predict(self, model: BertForPretraining) -> MLMPredictions:
-        """The model's predictions for the tokens behind [MASK], and for which segment follows which."""
+        """Predict the tokens behind [MASK] and whether the second segment of each pair follows the first."""
         targets, previous, predicted, losses, nsp_correct = [], [], [], [], []
         for table, masked, encoded in self.batches(model):
             at = np.flatnonzero(masked.masked)
@@ -114,7 +114,7 @@ class MLMEvaluator:
                 losses.append(F.cross_entropy(logits, encoded.targets[part], reduction="none").double().cpu().numpy())
                 predicted.append(logits.argmax(dim=-1).cpu().numpy())
             targets.append(table.ids.ravel()[at])
-            previous.append(table.ids.ravel()[at - 1])  # there is one: each row starts with [CLS]
+            previous.append(table.ids.ravel()[at - 1])  # always exists, because each row starts with [CLS]
             pairs = np.flatnonzero(encoded.follows != ALONE)
             if model.nsp is not None and len(pairs):
                 logits, classes = nsp_logits(model, encoded, pairs)
@@ -128,7 +128,7 @@ def _concatenated(parts: list[Array]) -> Array:
 
 @dataclass(frozen=True)
 class MLMPredictions:
-    """Masked tokens with the tokens before them, the predictions and their losses; and which pairs were right."""
+    """Masked tokens with preceding tokens, predictions and losses, and whether each pair was classified correctly."""
 
     targets: Array
     previous: Array
@@ -138,7 +138,7 @@ class MLMPredictions:
 
     @property
     def accuracy(self) -> float:
-        """In %."""
+        """Accuracy on masked tokens in %."""
         return 100 * float((self.predicted == self.targets).mean()) if len(self.targets) else 0.0
 
     @property
@@ -150,7 +150,7 @@ class MLMPredictions:
         return MLMPredictions(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def scores(self, unigram: float, bigram: float, *, counted_on: str = "") -> list[Score]:
-        """The scores beside those of predicting by frequency, counted on another text."""
+        """Return the scores and those of unigram and bigram baselines counted on another text."""
         scores = []
         if len(self.targets):
             name, count = "masked words", f"{len(self.targets):,} masked words"
@@ -176,14 +176,14 @@ class MLMPredictions:
         return scores
 
     def scores_beside(self, baseline: NgramBaseline) -> list[Score]:
-        """The scores beside those of a baseline that counted the training text."""
+        """Return the scores and those of baselines counted on the training text."""
         return self.scores(baseline.unigram(self.targets), baseline.bigram(self.previous, self.targets))
 
 
 def evaluate_in_halves(
     model: BertForPretraining, documents: Documents, tokenizer: Tokenizer, *, window: int, pairs: bool
 ) -> list[Score]:
-    """The scores on a text that no training is known of: the baselines of each half count the other half."""
+    """Score a model on a text without its training text: each half's baselines are counted on the other half."""
     halves = documents.split(fraction=0.5, max_tokens=len(documents.ids))
     predictions: list[MLMPredictions] = []
     correct = np.zeros(2)
@@ -199,16 +199,16 @@ def evaluate_in_halves(
 
 
 def encode_rows(model: BertForPretraining, table: PaddedRows, ids: npt.NDArray[np.int64]) -> EncodedRows:
-    """The hidden states of rows whose masked ids are `ids`."""
+    """Compute the hidden states of rows whose masked ids are `ids`."""
     device = model.bert.embedding.weight.device
     tensors = [torch.from_numpy(array).to(device) for array in (ids, table.type_ids, table.lengths, table.ids)]
-    # Rows of equal length need no mask, which is faster.
+    # Rows of equal length need no attention mask, and attention is faster without one.
     lengths = tensors[2] if int(table.lengths.min()) < ids.shape[1] else None
     return EncodedRows(model.bert(tensors[0], lengths, tensors[1]), tensors[3].flatten(), table.follows)
 
 
 def mlm_loss(model: BertForPretraining, encoded: EncodedRows, positions: Tensor) -> Tensor:
-    """The cross-entropy at some of the B · T positions; no other logits are computed."""
+    """Return the cross-entropy at the given ones of the B · T positions, computing only their logits."""
     if not len(positions):
         return encoded.hidden.sum() * 0
     head = mlm_head(model)
@@ -217,8 +217,8 @@ def mlm_loss(model: BertForPretraining, encoded: EncodedRows, positions: Tensor)
 
 
 def nsp_logits(model: BertForPretraining, encoded: EncodedRows, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """Logits (rows, 2) of "follows" and "does not follow", and the right classes."""
-    assert model.nsp is not None, "the caller has asked"
+    """Return logits (rows, 2) for "follows" and "does not follow", and the target classes."""
+    assert model.nsp is not None, "the caller checks this"
     first = encoded.hidden[:, :1][torch.from_numpy(rows).to(encoded.hidden.device)]  # only [CLS] is pooled
     logits: Tensor = model.nsp(model.bert.pool(first))
     classes = torch.from_numpy((encoded.follows[rows] == ELSEWHERE).astype(np.int64)).to(first.device)
@@ -226,12 +226,12 @@ def nsp_logits(model: BertForPretraining, encoded: EncodedRows, rows: npt.NDArra
 
 
 def predicts_pairs(model: BertForPretraining) -> bool:
-    """Whether a model has a next-sentence head, and two token types for its two segments."""
+    """Return whether a model has a next-sentence head, and two token types for the two segments."""
     return model.nsp is not None and model.config.type_vocab_size > 1
 
 
 def mlm_head(model: Any) -> MLMHead:
-    """The masked-language-model head of a model; refuses models without one."""
+    """Return the masked-language-model head of a model; raise UsageError if it has none."""
     head = getattr(model, "mlm", None)
     if not isinstance(head, MLMHead):
         raise UsageError(

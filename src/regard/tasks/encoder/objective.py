@@ -1,7 +1,4 @@
-"""The base of objectives on an encoder: encoded examples, a model with a head, and what all of them do alike.
-
-A model is new, with a tokenizer trained on the texts, or has the encoder of a pretrained folder under a new head.
-"""
+"""Base objective for encoder tasks: a new or pretrained model with a head, batches, validation and forgetting."""
 
 from __future__ import annotations
 
@@ -10,34 +7,44 @@ import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
-from regard.models.bert.model import Bert
+from regard.data.corpus import Corpus
+from regard.data.documents import read_documents
+from regard.data.sentence_pairs import longest_sentence
+from regard.metrics.score import Score
+from regard.models.bert.model import Bert, BertForPretraining, encoder_of
 from regard.models.heads import HeadConfig
-from regard.nn.init import seeded_init
-from regard.nn.quantized import count_weights
+from regard.nn.hooks import Trace
+from regard.nn.init import empty_weights, seeded_init
 from regard.nn.state_dict import load_into, unique_tensors
-from regard.tasks.base import Predictor
+from regard.tasks.base import Splits, describe_model
+from regard.tasks.data import new_tokenizer
 from regard.tasks.encoder.batching import EncodedExample, EncoderBatch, collate
-from regard.tasks.encoder.config import FREE, EncoderTraining, epoch_settings
-from regard.tasks.encoder.forgetting import ForgettingCallback
+from regard.tasks.encoder.config import FREE, ROW_TOKENS, EncoderTraining, epoch_settings
 from regard.tasks.encoder.inference import length_batches
-from regard.tasks.encoder.predictor import encoder_of_folder
+from regard.tasks.encoder.mlm_eval import MLMEvaluator, MLMPredictions, mlm_head
+from regard.tasks.encoder.predictor import HeadPredictor
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
-from regard.tokenizers.training import train_tokenizer
-from regard.training.callbacks import Callback
-from regard.training.objective import Loss, Objective
+from regard.training.callbacks import Callback, ExtraMetrics, ExtraScores
+from regard.training.objective import Loss, Objective, Sample
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
 from regard.training.request import TrainRequest
 from regard.utils.errors import UsageError, number_of
 
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
 EMBEDDING_RMS = 0.06  # typical root mean square of a token embedding table; BERT's has 0.05
+NUM_SAMPLES = 8  # validation examples in the report
+FORGETTING_TOKENS = 100_000  # evaluate on this many last tokens of the --forgetting text
+FORGETTING_EVAL_TOKENS = 1 << 14  # tokens of that text per evaluation during training
+FORGETTING_METRIC = "masked_word_loss"  # name in metrics.jsonl
 
 
 @dataclass(frozen=True)
@@ -46,53 +53,47 @@ class EncoderInit:
 
     model: Any  # a module with a head
     tokenizer: Tokenizer
-    pretrained: PretrainedInit | None
+    head: HeadConfig
     max_seq_len: int
+    pretrained: PretrainedInit | None = None
     notes: tuple[str, ...] = ()
 
 
 def init_encoder(request: TrainRequest, head: HeadConfig, texts: Sequence[str]) -> EncoderInit:
-    """A new model with a tokenizer trained on `texts`, or the pretrained encoder under a new head."""
+    """Return a new model with a tokenizer trained on `texts`, or a pretrained encoder with a new head."""
     config = request.config
     assert isinstance(config, EncoderTraining), "tasks on encoders extend it"
     if request.folder is None:
-        tokenizer = _train_tokenizer(texts, config.vocab_size)
+        tokenizer = new_tokenizer(
+            texts, vocab_size=config.vocab_size, kind="wordpiece", special_tokens=SPECIAL_TOKENS, lowercase=True
+        )
         known = {"vocab_size": tokenizer.vocab_size}
         if "context_length" in request.architecture.config.model_fields:
             known["context_length"] = request.model_settings().get("context_length", max(config.max_seq_len, 8))
         shape = request.model_config(**known)
         model = seeded_init(lambda: request.architecture.build(shape, head), seed=config.seed)
-        return EncoderInit(model, tokenizer, None, _max_seq_len(config, shape))
+        return EncoderInit(model, tokenizer, head, _max_seq_len(config, shape))
     model, tokenizer, new_parts = _pretrained_encoder(request, head)
     pretrained = PretrainedInit.of(
         str(request.pretrained), request.folder, model, lora=request.lora, seed=config.seed, new_parts=new_parts
     )
     freeze(model.bert, config.freeze, trainable=new_parts)
-    notes = (pretrained.note(model),)
-    return EncoderInit(model, tokenizer, pretrained, _max_seq_len(config, model.config), notes)
+    max_seq_len = _max_seq_len(config, model.config)
+    return EncoderInit(model, tokenizer, head, max_seq_len, pretrained, (pretrained.note(model),))
 
 
 def _max_seq_len(config: EncoderTraining, shape: Any) -> int:
     return min(config.max_seq_len, getattr(shape, "context_length", config.max_seq_len))
 
 
-def _train_tokenizer(texts: Sequence[str], vocab_size: int) -> Tokenizer:
-    try:
-        return train_tokenizer(
-            texts, kind="wordpiece", vocab_size=vocab_size, special_tokens=SPECIAL_TOKENS, lowercase=True
-        )
-    except UsageError as error:
-        raise UsageError(f"--vocab-size {vocab_size}: {error}", argument="vocab_size", value=vocab_size) from None
-
-
 def _pretrained_encoder(request: TrainRequest, head: HeadConfig) -> tuple[Any, Tokenizer, list[nn.Module]]:
-    """The encoder of a folder under a new head, and the parts without pretrained weights: the head, maybe a pooler."""
+    """Put a new head on the pretrained encoder; also return modules without pretrained weights (head, maybe pooler)."""
     assert request.folder is not None, "there are pretrained weights"
-    encoder, tokenizer = encoder_of_folder(request.folder)
+    pretrained = load_predictor(request.folder, task="embed")
+    encoder, tokenizer = pretrained.bert, pretrained.tokenizer
     settings = {**request.recipe.model, **request.given_model}
     refuse_contradictions(settings, encoder.config, name=str(request.pretrained), free=FREE)
-    changes = {key: value for key, value in settings.items() if key in FREE}
-    shape = encoder.config.replace(**changes)
+    shape = encoder.config.replace(**{key: value for key, value in settings.items() if key in FREE})
     model = seeded_init(lambda: request.architecture.build(shape, head), seed=request.config.seed)
     needed = unique_tensors(model.bert)
     known = {key: tensor for key, tensor in unique_tensors(encoder).items() if key in needed}
@@ -104,14 +105,14 @@ def _pretrained_encoder(request: TrainRequest, head: HeadConfig) -> tuple[Any, T
 
 
 def freeze(encoder: Bert, part: str, *, trainable: Sequence[nn.Module] = ()) -> None:
-    """Freeze a part of an encoder, except modules that are `trainable` in any case."""
+    """Freeze a part of an encoder, except the modules in `trainable`."""
     if part == "encoder":
         encoder.requires_grad_(False)
     elif part != "nothing":
         num_layers = int(part) if part.isdecimal() else 0
         if num_layers > len(encoder.encoder):
             raise UsageError(
-                f"--freeze {num_layers} exceeds the {len(encoder.encoder)} layers of this model.",
+                f"--freeze must be at most {len(encoder.encoder)}, this model's number of layers, got {num_layers}.",
                 argument="freeze",
                 value=num_layers,
             )
@@ -123,11 +124,11 @@ def freeze(encoder: Bert, part: str, *, trainable: Sequence[nn.Module] = ()) -> 
 
 
 def lr_multipliers(encoder: Bert, decay: float) -> dict[Tensor, float]:
-    """Factors of the learning rate, where they are not 1.
+    """Return learning-rate factors by parameter; parameters without an entry have factor 1.
 
-    With a `decay` below 1 the last layer has one factor less than the head, and the embeddings have the smallest. An
-    embedding table with larger numbers than usual has a larger factor: a norm follows, so only proportions matter, and
-    updates of the usual size would hardly move a token.
+    With a `decay` below 1, each layer has a smaller factor than the layer above it, and the embeddings have the
+    smallest. A token embedding table with larger values than usual gets a larger factor: a norm follows it, so only
+    relative changes matter, and updates of the usual size would hardly change a token vector.
     """
     num_layers, tables = len(encoder.encoder), encoder.embedding
     rms = tables.weight.detach().square().mean().sqrt().item()
@@ -141,72 +142,89 @@ def lr_multipliers(encoder: Bert, decay: float) -> dict[Tensor, float]:
     return factors
 
 
-def mistakes_first(is_right: Sequence[bool], *, num_samples: int = 8) -> list[int]:
-    """The indices of a few examples for the report: mistakes first, since they are the most instructive."""
-    return sorted(range(len(is_right)), key=lambda index: (is_right[index], index))[:num_samples]
-
-
-def windows_note(extra: int, noun: str, max_seq_len: int) -> list[str]:
-    """How many more windows than examples there are, where long examples are read in several."""
-    if not extra:
-        return []
-    windows = number_of(extra, "more window")
-    return [f"length: {noun} longer than --max-seq-len {max_seq_len} are read in {windows}; none is truncated"]
-
-
 class EncoderObjective(Objective):
-    """Encoded examples with targets. Each task defines its own loss, targets and scores."""
+    """Base class for training on encoded examples. Each task defines its inputs, targets, loss and samples."""
 
     loss_unit = "examples"
-    rows_per_example = 1  # inputs that belong to one example and stand side by side
+    noun: ClassVar[str] = "example"
+    rows_per_example = 1  # encoded inputs per example, adjacent in `train`
+    model: Any
 
-    tokenizer: Tokenizer
-    head: HeadConfig
+    @classmethod
+    def prepare(cls, splits: Splits[Any], request: TrainRequest) -> Self:
+        return cls(init_encoder(request, splits.head, cls.tokenizer_texts(splits.train)), request, splits)
 
-    def __init__(
-        self,
-        init: EncoderInit,
-        request: TrainRequest,
-        *,
-        train: Sequence[EncodedExample],
-        validation: Sequence[EncodedExample],
-        notes: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[Any]) -> None:
         config = request.config
         assert isinstance(config, EncoderTraining), "tasks on encoders extend it"
-        self.model, self.tokenizer, self.init = init.model, init.tokenizer, init.pretrained
-        self.train, self.validation, self.config = train, validation, config
-        self.request = request
-        self.notes = (*notes, *self._truncation_note(init.max_seq_len), *init.notes)
+        self.model, self.tokenizer, self.init, self.head = init.model, init.tokenizer, init.pretrained, init.head
+        self.splits, self.request, self.config = splits, request, config
+        self._predictor: HeadPredictor[Any] = request.spec.load("predictor")(
+            init.model,
+            init.tokenizer,
+            head=init.head,
+            config=request.predict_config(),
+            max_seq_len=init.max_seq_len,
+            majority_label=self.majority_label(splits.train),
+        )
+        self.train, train_targets = self.encode(splits.train)
+        self.validation, validation_targets = self.encode(splits.validation)
+        self._targets = train_targets, validation_targets
+        self.notes = (*splits.notes, *self.length_notes(init.max_seq_len), *init.notes)
         encoder = getattr(init.model, "bert", None)
         if encoder is not None:
             self.sparse_embeddings = (encoder.embedding,)
         self.lr_multipliers = lr_multipliers(encoder, config.layer_decay) if init.pretrained and encoder else {}
 
-    def _truncation_note(self, max_seq_len: int) -> list[str]:
+    # --- defined by each task -------------------------------------------------------------------------------
+
+    @staticmethod
+    @abstractmethod
+    def tokenizer_texts(examples: Sequence[Any]) -> list[str]:
+        """Return the texts to train the tokenizer of a new model on."""
+
+    @abstractmethod
+    def encode(self, examples: Sequence[Any]) -> tuple[list[EncodedExample], Sequence[Any]]:
+        """Return the encoded inputs of examples, and their targets as plain numbers."""
+
+    @abstractmethod
+    def compute_loss(self, logits: Tensor, targets: list[Any], batch: EncoderBatch) -> Tensor:
+        """Return the mean loss of a batch; `targets` come from `encode`."""
+
+    @abstractmethod
+    def sample(self, example: Any, result: Any) -> Sample:
+        """Return a validation example with its prediction; a correct output equals the reference."""
+
+    def trace_inputs(self, example: Any) -> tuple[str, ...]:
+        """Return the arguments of `trace` for an example."""
+        text = self._predictor.input_of(example)
+        return (text,) if isinstance(text, str) else tuple(text)
+
+    def majority_label(self, examples: Sequence[Any]) -> tuple[str, ...] | None:
+        """Return the most common training label for the baseline, or None if the task has no labels."""
+        return None
+
+    def logits(self, batch: EncoderBatch, targets: list[Any]) -> Tensor:
+        logits: Tensor = self.model(*batch)
+        return logits
+
+    def num_targets(self, targets: list[Any]) -> int:
+        """Return the number of predictions that the loss of a batch averages over."""
+        return len(targets)
+
+    def length_notes(self, max_seq_len: int) -> list[str]:
         truncated = sum(example.dropped > 0 for example in self.train)
         if not truncated:
             return []
         return [f"length: {truncated:,} of {len(self.train):,} texts were truncated to --max-seq-len {max_seq_len}"]
 
-    @abstractmethod
-    def compute_loss(self, logits: Tensor, indices: Sequence[int], *, validation: bool) -> Loss:
-        """The loss of the logits of the training (or validation) examples at `indices`."""
-
-    @abstractmethod
-    def target_bytes(self, *, validation: bool) -> bytes:
-        """The targets of the training (or validation) examples, for their checksum."""
-
-    @abstractmethod
-    def predictor(self) -> Predictor[Any]: ...
+    # --- training -------------------------------------------------------------------------------------------
 
     def training_settings(self) -> dict[str, Any]:
         return dict(epoch_settings(self.request, len(self.train) // self.rows_per_example))
 
     def callbacks(self) -> Sequence[Callback]:
-        if self.config.forgetting is None or self.init is None:
-            return ()
-        return (ForgettingCallback(self.model, self.init, self.config.forgetting),)
+        return forgetting_callbacks(self.model, self.init, self.config.forgetting)
 
     def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
         return plan.row_batches(self._lengths(self.train), self.config.batch_size, epoch)
@@ -215,55 +233,137 @@ class EncoderObjective(Objective):
         return (max(len(row.ids) for row in self._rows(self.train, index)),) * 2
 
     def _rows(self, rows: Sequence[EncodedExample], index: int) -> Sequence[EncodedExample]:
-        """The inputs of one example."""
+        """Return the inputs of one example."""
         return rows[index * self.rows_per_example : (index + 1) * self.rows_per_example]
 
     def _lengths(self, rows: Sequence[EncodedExample]) -> list[int]:
-        """The longest input of each example, in tokens."""
+        """Return the length in tokens of each example's longest input."""
         count = len(rows) // self.rows_per_example
         return [max(len(row.ids) for row in self._rows(rows, index)) for index in range(count)]
 
     def loss(self, indices: Sequence[int]) -> Loss:
-        return self._loss(self.train, indices, validation=False)
+        return self._loss(self.train, self._targets[0], indices)
 
-    def _loss(self, rows: Sequence[EncodedExample], indices: Sequence[int], *, validation: bool) -> Loss:
-        device = next(self.model.parameters()).device
+    def _loss(self, rows: Sequence[EncodedExample], targets: Sequence[Any], indices: Sequence[int]) -> Loss:
         chosen = [row for index in indices for row in self._rows(rows, index)]
-        batch = collate(chosen, self.tokenizer.pad_id, device)
-        return self.compute_loss(self.logits(batch, indices, validation=validation), indices, validation=validation)
+        batch = collate(chosen, self.tokenizer.pad_id, next(self.model.parameters()).device)
+        wanted = [targets[index] for index in indices]
+        loss = self.compute_loss(self.logits(batch, wanted), wanted, batch)
+        return Loss(loss, loss.detach(), self.num_targets(wanted))
 
-    def logits(self, batch: EncoderBatch, indices: Sequence[int], *, validation: bool) -> Tensor:
-        """The model's output for a batch, which holds the examples at `indices`."""
-        logits: Tensor = self.model(*batch)
-        return logits
+    # --- validation -----------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def validation_loss(self) -> float:
         batches = length_batches(self._lengths(self.validation))
-        losses = [self._loss(self.validation, batch, validation=True) for batch in batches]
+        losses = [self._loss(self.validation, self._targets[1], batch) for batch in batches]
         return sum(loss.plain.item() * loss.num_targets for loss in losses) / sum(loss.num_targets for loss in losses)
 
-    def fingerprint(self) -> str:
-        train, held_out = (
-            self._checksum(rows, validation=rows is self.validation) for rows in (self.train, self.validation)
-        )
-        return (
-            f"{len(self.train):,} rows, checksum {train}; {len(self.validation):,} for validation, checksum {held_out}"
-        )
+    @property
+    def scored_on(self) -> str:
+        return f"validation, {number_of(len(self.splits.validation), self.noun)}"
 
-    def _checksum(self, rows: Sequence[EncodedExample], *, validation: bool) -> str:
-        """A checksum of inputs, targets and the meaning of the labels."""
-        digest = hashlib.sha256(json.dumps(self.head.to_dict()).encode())
+    def evaluate(self) -> tuple[list[Score], list[Sample]]:
+        """Return the scores and a few samples, mistakes first because they are the most instructive."""
+        examples, predictor = self.splits.validation, self.predictor()
+        scores, results = self.score(predictor.predict([predictor.input_of(example) for example in examples]))
+        samples = [self.sample(example, result) for example, result in zip(examples, results, strict=True)]
+        return scores, sorted(samples, key=lambda sample: sample.reference == sample.output)[:NUM_SAMPLES]
+
+    def score(self, results: list[Any]) -> tuple[list[Score], list[Any]]:
+        """Score the validation results; return the scores and the scored results."""
+        return self._predictor.score(self.splits.validation, results), results
+
+    def traces(self, samples: Sequence[Sample]) -> list[tuple[str, Trace]]:
+        if "attention" not in self._predictor.capabilities:
+            return []
+        inputs = self.trace_inputs(self.splits.validation[0])
+        return [(" / ".join(inputs)[:80], self.predictor().trace(*inputs))]
+
+    def predictor(self) -> Any:
+        self.model.eval()
+        return self._predictor
+
+    def fingerprint(self) -> str:
+        train, validation = map(self._checksum, (self.train, self.validation), self._targets)
+        counts = f"{len(self.train):,} rows, checksum {train}; {len(self.validation):,} for validation"
+        return f"{counts}, checksum {validation}"
+
+    def _checksum(self, rows: Sequence[EncodedExample], targets: Sequence[Any]) -> str:
+        """Return a checksum of inputs, targets and head config."""
+        digest = hashlib.sha256(json.dumps([self.head.to_dict(), list(targets)]).encode())
         for row in rows:
             digest.update(np.asarray([len(row.ids), row.first, *row.ids], dtype="<i4").tobytes())
-        digest.update(self.target_bytes(validation=validation))
         return digest.hexdigest()[:12]
 
     def describe(self) -> str:
-        shape: Any = self.model.config
-        layers = f"{shape.num_layers} layers, " if hasattr(shape, "num_layers") else ""
-        return (
-            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {layers}d_model {shape.d_model}, "
-            f"{self.tokenizer.vocab_size:,} tokens; data: {len(self.train) // self.rows_per_example:,} training and "
-            f"{len(self.validation) // self.rows_per_example:,} validation examples"
+        train, validation = (len(rows) // self.rows_per_example for rows in (self.train, self.validation))
+        model = describe_model(self.model, self.tokenizer.vocab_size)
+        return f"model: {model}; data: {train:,} training and {validation:,} validation examples"
+
+
+def windows_note(extra: int, noun: str, max_seq_len: int) -> list[str]:
+    """Return a note with the number of extra windows that long examples are split into, if any."""
+    if not extra:
+        return []
+    windows = number_of(extra, "extra window")
+    return [f"length: {noun} longer than --max-seq-len {max_seq_len} are split into {windows}, not truncated"]
+
+
+# --- Forgetting ---------------------------------------------------------------------------------------------
+
+
+def forgetting_callbacks(model: Any, init: PretrainedInit | None, path: Path | None) -> list[Callback]:
+    """Return the callback for --forgetting, if the option was given."""
+    return [] if path is None or init is None else [ForgettingCallback(model, init, path)]
+
+
+class ForgettingCallback(ExtraMetrics):
+    """Measures how much masked-token accuracy the encoder of `model` loses while it is fine-tuned.
+
+    It evaluates the encoder with its pretrained masked-language-model head on the text in `path`, with the same masks
+    every time: before training, at each evaluation, and at the end.
+    """
+
+    def __init__(self, model: Any, init: PretrainedInit, path: Path) -> None:
+        super().__init__(self._metrics)
+        pretrained = load_predictor(init.folder, task="fill")
+        tokenizer, window = pretrained.tokenizer, min(ROW_TOKENS, pretrained.bert.config.context_length)
+        documents = read_documents(Corpus.find([path]), tokenizer, longest=longest_sentence(window))
+        if len(documents.ids) > FORGETTING_TOKENS:
+            fraction = FORGETTING_TOKENS / len(documents.ids)
+            documents = documents.split(fraction=fraction, max_tokens=FORGETTING_TOKENS)[1]
+        self.text, self.evaluator = path.name, MLMEvaluator(documents, tokenizer, window=window, pairs=False)
+        self.before = self.evaluator.predict(pretrained.model)
+        if not len(self.before.targets):
+            raise UsageError(
+                f"--forgetting {path} is too short: it has no masked tokens. Use a longer text.",
+                argument="forgetting",
+                value=str(path),
+                path=str(path),
+            )
+        encoder = encoder_of(model)
+        with empty_weights():
+            self.model = BertForPretraining(encoder.config, nsp=False)
+        self.model.bert = encoder
+        self.model.mlm = mlm_head(pretrained.model).to(encoder.embedding.weight.device)
+
+    def _metrics(self) -> dict[str, float]:
+        loss = self.evaluator.loss(self.model, max_tokens=FORGETTING_EVAL_TOKENS, masked_only=True)
+        return {FORGETTING_METRIC: loss}
+
+    def on_scores(self) -> ExtraScores:
+        before, after = self.before, self.evaluator.predict(self.model)
+        note = (
+            f"forgetting: {before.accuracy:.1f} % of {len(before.targets):,} masked words in {self.text} were correct "
+            f"before training, {after.accuracy:.1f} % after it (loss {before.loss:.3f} and {after.loss:.3f}). To "
+            "preserve more, lower --learning-rate or --layer-decay, or use --freeze or --lora."
         )
+        return ExtraScores([note], self._scores("before", before) + self._scores("after", after))
+
+    def _scores(self, when: str, predictions: MLMPredictions) -> list[Score]:
+        signature = f"{len(predictions.targets):,} words, with the pretrained head"
+        return [
+            Score(f"masked words {when}", predictions.accuracy, f"accuracy in %, {signature}", on=self.text),
+            Score(f"loss of masked words {when}", predictions.loss, signature, on=self.text),
+        ]

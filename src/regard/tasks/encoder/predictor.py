@@ -1,26 +1,27 @@
-"""The base of predictors that read with an encoder: encoding, attention, vectors, model folders."""
+"""Base predictors for encoder tasks: encoding, attention, vectors, model folders and evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 
 from regard.checkpoint.folder import ModelFolder
+from regard.metrics.score import Scores
 from regard.models.bert.model import Bert, encoder_of
-from regard.models.heads import HeadConfig
+from regard.models.heads import HEAD_KINDS, HeadConfig
 from regard.nn.hooks import Trace, capture
 from regard.nn.quantized import count_weights
 from regard.tasks.base import Notify, Predictor
 from regard.tasks.encoder.batching import EncodedExample, collate, encode_pair, encode_text
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.config import Config, to_dict
-from regard.utils.errors import FolderError, UsageError
+from regard.utils.errors import FolderError, UsageError, shorten_list
 
 if TYPE_CHECKING:
-    from regard.tasks.embed.predictor import TokenVectors, Vectors
+    from regard.tasks.embed.predictor import Embedder, TokenVectors, Vectors
 
 R = TypeVar("R")
 
@@ -28,9 +29,9 @@ TOKENIZER = "tokenizer.json"
 
 
 class EncoderPredictor(Predictor[R]):
-    """An encoder with a tokenizer and maybe a head."""
+    """An encoder with a tokenizer and optionally a head."""
 
-    model: Any  # a module that reads (ids, lengths, type_ids)
+    model: Any  # a module called with (ids, lengths, type_ids)
 
     def __init__(
         self,
@@ -46,6 +47,12 @@ class EncoderPredictor(Predictor[R]):
         limit = getattr(model.config, "context_length", None)
         self.max_seq_len = min(max_seq_len or limit or 512, limit or max_seq_len or 512)
 
+    @classmethod
+    def around(cls, other: Predictor[Any], **options: Any) -> Self:
+        """Return a predictor of this task with another predictor's encoder, tokenizer and head."""
+        encoder: Any = other
+        return cls(encoder.model, encoder.tokenizer, head=encoder.head, max_seq_len=encoder.max_seq_len, **options)
+
     @property
     def bert(self) -> Bert:
         """The encoder without its head."""
@@ -53,7 +60,7 @@ class EncoderPredictor(Predictor[R]):
 
     @property
     def max_inputs(self) -> int | None:
-        """An encoder can read two texts side by side, also where its task takes one."""
+        """Maximum number of texts in one trace: an encoder can process a pair even if its task takes one text."""
         limit = super().max_inputs
         return None if limit is None else max(limit, 2)
 
@@ -68,13 +75,10 @@ class EncoderPredictor(Predictor[R]):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        from regard.models.heads import HEAD_KINDS
-        from regard.registry import architecture_of
-
-        return (architecture_of(self.model).capabilities - set(HEAD_KINDS)) | {self.head.kind}
+        return (super().capabilities - set(HEAD_KINDS)) | {self.head.kind}
 
     def encode_input(self, text: str | tuple[str, str]) -> EncodedExample:
-        """The ids of one text, or of two texts side by side."""
+        """Encode one text, or two texts as one sequence."""
         if isinstance(text, str):
             return encode_text(self.tokenizer, self.tokenizer.encode(text), self.max_seq_len)
         self.require_pairs()
@@ -82,19 +86,18 @@ class EncoderPredictor(Predictor[R]):
         return encode_pair(self.tokenizer, first, second, self.max_seq_len)
 
     def require_pairs(self) -> None:
-        """Refuse pairs where the model cannot tell the second text from the first."""
+        """Refuse pairs if the model cannot distinguish the second text from the first."""
         if getattr(self.model.config, "type_vocab_size", 2) < 2:
             raise UsageError(
-                "this model has one token type, and pairs need two. Use a model that was trained on pairs "
-                "(type_vocab_size 2).",
+                "type_vocab_size must be at least 2 for text pairs, but this model has only one token type. Use a "
+                "model that was trained on pairs.",
                 argument="type_vocab_size",
                 value=self.model.config.type_vocab_size,
             )
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention over a text, or over two texts side by side."""
-        text = inputs[0] if len(inputs) == 1 else (inputs[0], inputs[1])
-        return self.trace_example(self.encode_input(text), grad=grad)
+        """Return a trace with all attention weights over one text, or over two texts as one sequence."""
+        return self.trace_example(self.encode_input(inputs[0] if len(inputs) == 1 else inputs[:2]), grad=grad)
 
     def trace_example(self, example: EncodedExample, *, grad: bool = False) -> Trace:
         if "attention" not in self.capabilities:
@@ -106,19 +109,21 @@ class EncoderPredictor(Predictor[R]):
 
     # --- vectors --------------------------------------------------------------------------------------------
 
-    def embed(self, texts: str | Sequence[str], *, notify: Notify | None = None, **options: Any) -> Vectors:
-        """A float32 array with one row for each text; of a single text, its row. `options` as in the task embed."""
+    def embedder(self) -> Embedder:
+        """Return the encoder as a predictor for the task `embed`."""
         from regard.tasks.embed.predictor import Embedder
 
-        return Embedder.of(self).vectors(texts, notify=notify, **options)
+        return Embedder.around(self)
+
+    def embed(self, texts: str | Sequence[str], *, notify: Notify | None = None, **options: Any) -> Vectors:
+        """Return a float32 array with one row per text, or one vector for one str; `options` as in the task embed."""
+        return self.embedder().vectors(texts, notify=notify, **options)
 
     def tokens(
         self, text: str, *, layer: int | None = None, max_seq_len: int | None = None, notify: Notify | None = None
     ) -> TokenVectors:
-        """One vector for each token of a text: the output of the last layer, or of `layer`; 0 is the embedding."""
-        from regard.tasks.embed.predictor import Embedder
-
-        return Embedder.of(self).tokens(text, layer=layer, max_seq_len=max_seq_len, notify=notify)
+        """Return one vector per token of a text: the output of the last layer or of `layer` (0: embeddings)."""
+        return self.embedder().tokens(text, layer=layer, max_seq_len=max_seq_len, notify=notify)
 
     # --- model folders --------------------------------------------------------------------------------------
 
@@ -133,41 +138,59 @@ class EncoderPredictor(Predictor[R]):
         return {TOKENIZER: self.tokenizer.to_json()}
 
     @classmethod
-    def init_arguments(cls, folder: ModelFolder) -> dict[str, Any]:
-        """Arguments of the constructor that every folder of an encoder has."""
-        return {
-            "tokenizer": folder.tokenizer(TOKENIZER),
-            "head": folder.head,
-            "config": cls.spec.predict_config(**folder.config.get("inference", {})),
-            "max_seq_len": folder.config.get("max_seq_len"),
-        }
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        return cls(
+            model,
+            folder.tokenizer(TOKENIZER),
+            head=folder.head,
+            config=cls.spec.predict_config(**folder.config.get("inference", {})),
+            max_seq_len=folder.config.get("max_seq_len"),
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({count_weights(self.model) / 1e6:.1f} M parameters, {self._outputs()})"
 
     def _outputs(self) -> str:
-        """What comes out, for `repr`."""
-        return self.spec.name
+        """Return a description of the outputs for `repr`."""
+        return shorten_list(self.head.labels) if self.head.labels else self.spec.name
 
 
-def encoder_of_folder(path: Path) -> tuple[Bert, Tokenizer]:
-    """The encoder in a model folder, without its head, and its tokenizer."""
-    from regard.checkpoint.predictors import load_predictor
+class HeadPredictor(EncoderPredictor[R]):
+    """An encoder with a head that was trained on labelled examples."""
 
-    predictor = load_predictor(path, task="embed")
-    return predictor.bert, predictor.tokenizer
+    def __init__(self, model: Any, tokenizer: Tokenizer, *, majority_label: Any = None, **options: Any) -> None:
+        """Store the model; `majority_label` is a tuple with the most common training label, if known."""
+        super().__init__(model, tokenizer, **options)
+        self.majority_label: tuple[str, ...] | None = majority_label
 
+    @abstractmethod
+    def input_of(self, example: Any) -> Any:
+        """Return the `predict` input for an example from the task's reader."""
 
-def read_majority_label(folder: ModelFolder, is_label: Callable[[str], bool]) -> tuple[str, ...] | None:
-    """The most common label of training that a folder names; None if it names none."""
-    labels = folder.config.get("majority_label")
-    if labels is None:
-        return None
-    if not isinstance(labels, list) or not all(isinstance(label, str) and is_label(label) for label in labels):
-        raise FolderError(
-            f"{folder.path}: majority_label {labels!r} is not a list of this model's labels.",
-            path=str(folder.path),
-            argument="majority_label",
-            value=labels,
-        )
-    return tuple(labels)
+    @abstractmethod
+    def score(self, examples: Sequence[Any], results: Sequence[R], config: Any = None) -> Scores:
+        """Return the task's standard scores and those of a baseline."""
+
+    def evaluate(self, examples: Sequence[Any], config: Config | None = None) -> Scores:
+        return self.score(examples, self.predict([self.input_of(example) for example in examples], config), config)
+
+    def folder_config(self) -> Mapping[str, Any]:
+        known = {} if self.majority_label is None else {"majority_label": list(self.majority_label)}
+        return {**super().folder_config(), **known}
+
+    @classmethod
+    def load(cls, folder: ModelFolder, model: Any) -> Self:
+        predictor = super().load(folder, model)
+        labels, known = folder.config.get("majority_label"), folder.head.labels
+        if labels is None:
+            return predictor
+        is_label = known.__contains__ if known else str.isdecimal  # without labels, it must be an index
+        if not isinstance(labels, list) or not all(isinstance(label, str) and is_label(label) for label in labels):
+            raise FolderError(
+                f"{folder.path}: majority_label must be a list of this model's labels, got {labels!r}.",
+                path=str(folder.path),
+                argument="majority_label",
+                value=labels,
+            )
+        predictor.majority_label = tuple(labels)
+        return predictor

@@ -1,1 +1,1 @@
-"""Fill [MASK]: pre-train a BERT on plain text, and predict masked tokens with it."""
+"""Predict the tokens behind each [MASK] of a text, as BERT does."""

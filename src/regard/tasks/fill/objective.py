@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from regard.checkpoint.card import CardData
 from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids, learned_tokenizer
-from regard.data.documents import Documents
+from regard.data.documents import Documents, documents_of, read_documents
 from regard.data.masking import MaskingStats, row_keys
 from regard.data.sentence_pairs import ALONE, Rows, longest_sentence, plan_rows
 from regard.metrics.ngram_baseline import MAX_COUNTED, NgramBaseline
@@ -32,10 +32,10 @@ from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
 from regard.nn.positions import sinusoids
 from regard.nn.ppmi_init import ppmi_vectors
-from regard.nn.quantized import count_weights
 from regard.nn.state_dict import load_into, unique_tensors
+from regard.tasks.base import describe_model
+from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusSplits, new_tokenizer
 from regard.tasks.encoder.config import FREE, ROW_TOKENS
-from regard.tasks.encoder.forgetting import ForgettingCallback
 from regard.tasks.encoder.mlm_eval import (
     EncodedRows,
     MaskedDocuments,
@@ -46,11 +46,10 @@ from regard.tasks.encoder.mlm_eval import (
     nsp_logits,
     predicts_pairs,
 )
+from regard.tasks.encoder.objective import forgetting_callbacks
 from regard.tasks.fill.predictor import MaskFiller
-from regard.tasks.fill.reader import TextSplits
 from regard.tasks.fill.spec import FillTraining
 from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
-from regard.tokenizers.training import train_tokenizer
 from regard.training.callbacks import Callback
 from regard.training.objective import Loss, Objective, Sample, SampleNames
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
@@ -75,16 +74,14 @@ class FillObjective(Objective):
     model: BertForPretraining
 
     @classmethod
-    def prepare(cls, splits: TextSplits, request: TrainRequest) -> Self:
+    def prepare(cls, splits: CorpusSplits, request: TrainRequest) -> Self:
         config = request.config
         assert isinstance(config, FillTraining), "the train_config of this task"
         pretrained = _load_pretrained(request) if request.folder is not None else None
         shape: Any = pretrained.model.config if pretrained else request.model_config(vocab_size=1)
         window = _window(config, shape.context_length, pretrained=pretrained is not None)
         tokenizer = pretrained.tokenizer if pretrained else _train_tokenizer(splits, config)
-        train, validation = splits.documents(
-            tokenizer, longest=longest_sentence(window), val_fraction=config.val_fraction
-        )
+        train, validation = _documents(splits, tokenizer, longest_sentence(window), config.val_fraction)
         next_sentence = config.next_sentence and (pretrained is None or predicts_pairs(pretrained.model))
         notes = [*splits.notes]
         if next_sentence and (reason := _no_pairs(train)):
@@ -104,11 +101,7 @@ class FillObjective(Objective):
             head=_head(next_sentence),
             config=request.predict_config(pretrained.config if pretrained else None),
         )
-        names = splits.names
-        sources = (
-            CardData(name=names[0], role="training", num_rows=len(train.ids)),
-            CardData(name=names[1], role="validation", num_rows=len(validation.ids)),
-        )
+        sources = splits.sources_of(len(train.ids), len(validation.ids))
         return cls(filler, config, train, validation, window=window, init=init, notes=notes, sources=sources)
 
     def __init__(
@@ -184,9 +177,7 @@ class FillObjective(Objective):
         return rows
 
     def callbacks(self) -> Sequence[Callback]:
-        if self.config.forgetting is None or self.init is None:
-            return ()
-        return (ForgettingCallback(self.model, self.init, self.config.forgetting),)
+        return forgetting_callbacks(self.model, self.init, self.config.forgetting)
 
     # --- validation -----------------------------------------------------------------------------------------
 
@@ -233,12 +224,10 @@ class FillObjective(Objective):
         return self._filler
 
     def describe(self) -> str:
-        shape, train = self.model.config, self.train
+        train, model = self.train, describe_model(self.model, self.tokenizer.vocab_size)
         return (
-            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {shape.num_layers} layers, "
-            f"d_model {shape.d_model}, context {shape.context_length}, {self.tokenizer.vocab_size:,} tokens; data: "
-            f"{train.words:,} words, {len(train.ids):,} tokens in {train.num_sentences:,} sentences of {len(train):,} "
-            f"documents for training, {len(self.validation.ids):,} tokens for validation"
+            f"model: {model}; data: {train.words:,} words, {len(train.ids):,} tokens in {train.num_sentences:,} "
+            f"sentences of {len(train):,} documents for training, {len(self.validation.ids):,} tokens for validation"
         )
 
     def fingerprint(self) -> str:
@@ -360,25 +349,28 @@ def _window(config: FillTraining, context_length: int, *, pretrained: bool) -> i
     return window
 
 
-def _train_tokenizer(splits: TextSplits, config: FillTraining) -> Tokenizer:
-    def train(texts: Iterator[str]) -> Tokenizer:
-        try:
-            return train_tokenizer(
-                texts,
-                kind="wordpiece",
-                vocab_size=config.vocab_size,
-                special_tokens=BERT_SPECIAL_TOKENS,
-                lowercase=config.lowercase,
-            )
-        except UsageError as error:
-            raise UsageError(
-                f"--vocab-size {config.vocab_size}: {error}", argument="vocab_size", value=config.vocab_size
-            ) from None
+def _train_tokenizer(splits: CorpusSplits, config: FillTraining) -> Tokenizer:
+    settings: dict[str, Any] = {"vocab_size": config.vocab_size, "lowercase": config.lowercase}
+
+    def train(texts: Iterable[str]) -> Tokenizer:
+        return new_tokenizer(texts, kind="wordpiece", special_tokens=BERT_SPECIAL_TOKENS, **settings)
 
     if splits.corpus is None:
-        return train(iter(splits.train))
-    key = {"tokenizer": "wordpiece", "vocab_size": config.vocab_size, "lowercase": config.lowercase}
-    return learned_tokenizer(splits.corpus, key, train)
+        return train(splits.train)
+    return learned_tokenizer(splits.corpus, {"tokenizer": "wordpiece", **settings}, train)
+
+
+def _documents(
+    splits: CorpusSplits, tokenizer: Tokenizer, longest: int, val_fraction: float
+) -> tuple[Documents, Documents]:
+    """Training and validation documents, in sentences of at most `longest` tokens."""
+    if splits.corpus is None:
+        found = documents_of(splits.train, tokenizer, longest=longest)
+    else:
+        found = read_documents(splits.corpus, tokenizer, longest=longest)
+    if splits.validation_corpus is not None:
+        return found, read_documents(splits.validation_corpus, tokenizer, longest=longest)
+    return found.split(fraction=val_fraction, max_tokens=MAX_VALIDATION_TOKENS)
 
 
 def _no_pairs(documents: Documents) -> str:

@@ -12,14 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.checkpoint.folder import ModelFolder
 from regard.data.documents import Documents, documents_of
 from regard.data.sentence_pairs import longest_sentence
 from regard.metrics.score import Scores
 from regard.models.bert.model import BertForPretraining
 from regard.models.heads import MLM_KINDS
 from regard.spec import TaskSpec
-from regard.tasks.base import Notify, Predictor
+from regard.tasks.base import Notify, Predictor, Result
 from regard.tasks.encoder.batching import EncodedExample, collate, encode_pair, encode_pairs
 from regard.tasks.encoder.config import ROW_TOKENS
 from regard.tasks.encoder.mlm_eval import evaluate_in_halves, mlm_head, predicts_pairs
@@ -33,15 +32,17 @@ OTHER_MASKS = re.compile(r"<mask>|\[\s*mask\s*\]|\{mask\}|\(mask\)|\[blank\]|_{2
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Result):
     """A token for a [MASK], with its probability."""
 
     token: str
     score: float
 
+    recorded = ("token", "score")
+
 
 @dataclass(frozen=True)
-class Filled:
+class Filled(Result):
     """A text with [MASK]s, and candidates for each of them, the most probable first."""
 
     text: str
@@ -49,13 +50,11 @@ class Filled:
     best: str  # the text with the most probable token at each [MASK]
     is_truncated: bool = False  # whether the text was too long, so that each [MASK] was read with its surroundings
 
-    def record(self) -> dict[str, Any]:
-        masks = [[{"token": item.token, "score": item.score} for item in mask] for mask in self.masks]
-        return {"text": self.text, "best": self.best, "masks": masks}
+    recorded = ("text", "best", "masks")
 
     def rows(self) -> list[dict[str, Any]]:
         return [
-            {"text": self.text, "mask": number, "token": item.token, "score": item.score}
+            {"text": self.text, "mask": number, **item.record()}
             for number, mask in enumerate(self.masks, start=1)
             for item in mask
         ]
@@ -81,13 +80,10 @@ class MaskFiller(EncoderPredictor[Filled]):
         """The mask token."""
         return self.tokenizer.special_tokens.mask or "[MASK]"
 
-    def predict(
-        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Filled]:
-        chosen = self.config if config is None else FillConfig(**dict(config))
-        results = [self._fill(text, chosen) for text in inputs]
+    def _predict(self, inputs: list[Any], config: FillConfig, notify: Notify) -> list[Filled]:
+        results = [self._fill(text, config) for text in inputs]
         truncated = [str(number) for number, result in enumerate(results, start=1) if result.is_truncated]
-        if truncated and notify is not None:
+        if truncated:
             limit = self.bert.config.context_length
             notify(
                 f"{len(truncated):,} of {number_of(len(results), 'text')} longer than {limit} tokens; each {self.mask} "
@@ -205,13 +201,7 @@ class MaskFiller(EncoderPredictor[Filled]):
 
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
-        if isinstance(other, EncoderPredictor) and other.head.kind in MLM_KINDS:
-            return cls(other.model, other.tokenizer, head=other.head, max_seq_len=other.max_seq_len)
-        return None
-
-    @classmethod
-    def load(cls, folder: ModelFolder, model: Any) -> Self:
-        return cls(model, **cls.init_arguments(folder))
+        return cls.around(other) if other.capabilities.intersection(MLM_KINDS) else None
 
     @property
     def summary(self) -> str:

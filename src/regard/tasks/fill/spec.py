@@ -6,6 +6,7 @@ from pydantic import Field as Option
 
 from regard.spec import Field, TaskSpec
 from regard.tasks.encoder.config import ROW_TOKENS, EncoderTraining, ForgettingText
+from regard.tasks.generate.spec import GenerateTraining
 from regard.training.config import TrainingConfig
 from regard.training.request import Recipe, TrainRequest
 from regard.utils.config import Config, field_default
@@ -14,11 +15,7 @@ from regard.utils.errors import UsageError
 MIN_WINDOW = 8  # two sentences and their special tokens
 
 
-class FillReading(Config):
-    """Plain text has no reading options."""
-
-
-class FillTraining(FillReading, TrainingConfig):
+class FillTraining(TrainingConfig):
     """Options of `regard train fill`."""
 
     learning_rate: float = field_default(TrainingConfig, "learning_rate", 0.008)
@@ -32,12 +29,7 @@ class FillTraining(FillReading, TrainingConfig):
     window: int | None = Option(
         None, ge=MIN_WINDOW, description="Longest training sequence, in tokens (default: the context; with --from 128)."
     )
-    val_fraction: float = Option(
-        0.1,
-        gt=0,
-        lt=1,
-        description="Fraction of the text, at its end, held out without --validation (300,000 tokens at most).",
-    )
+    val_fraction: float = field_default(GenerateTraining, "val_fraction", 0.1)
     forgetting: ForgettingText | None = field_default(EncoderTraining, "forgetting", None)
 
 
@@ -48,7 +40,7 @@ class FillConfig(Config):
     all: bool = Option(False, description="Return every token of the vocabulary, in alphabetical order.")
 
 
-def recipe(request: TrainRequest) -> Recipe:
+def fill_recipe(request: TrainRequest) -> Recipe:
     """Defaults that depend on the preset, or on pretrained weights.
 
     A new model has a context of 128 tokens: most sentences are much shorter, and a step reads four times as many rows
@@ -67,27 +59,25 @@ def recipe(request: TrainRequest) -> Recipe:
         published = request.preset.startswith("bert-")
         return Recipe(model={"dropout": 0.0} if published else {"context_length": ROW_TOKENS, "dropout": 0.0})
     request.refuse_with_pretrained(("size", "vocab_size", "lowercase"))
-    return Recipe(
-        training=dict(optimizer="adamw", learning_rate=0.0002, muon_learning_rate=0.002, warmup_steps=20),
-    )
+    return Recipe(training=dict(optimizer="adamw", learning_rate=0.0002, muon_learning_rate=0.002, warmup_steps=20))
 
 
 SPEC = TaskSpec(
     name="fill",
-    summary="Fill each [MASK] in a text with the most probable tokens; trained on plain text, as BERT is.",
+    summary="Predict the tokens behind each [MASK] of a text, as BERT does.",
     noun="a masked language model",
     inputs=(Field("text", "text", "A text with [MASK] where a token is missing."),),
     outputs=(
         Field("best", "text", "The text with the most probable token at each [MASK]."),
         Field("masks", "spans", "For each [MASK] the most probable tokens with their probabilities."),
     ),
-    read_config=FillReading,
+    read_config=Config,
     train_config=FillTraining,
     predict_config=FillConfig,
     reader="regard.tasks.fill.reader:FillReader",
     objective="regard.tasks.fill.objective:FillObjective",
     predictor="regard.tasks.fill.predictor:MaskFiller",
-    recipe="regard.tasks.fill.spec:recipe",
+    recipe="regard.tasks.fill.spec:fill_recipe",
     needs=frozenset({"mlm"}),
     default_architecture="bert",
     default_preset="mini",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,21 +15,24 @@ from torch import Tensor
 from regard.checkpoint.card import CardData
 from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
-from regard.data.corpus import Ids, WindowBatches, window_starts
+from regard.data.corpus import Ids, WindowBatches, corpus_ids, learned_tokenizer, split_ids, window_starts
 from regard.metrics.score import Score
 from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
 from regard.nn.loss import linear_cross_entropy
-from regard.nn.quantized import count_weights
 from regard.nn.state_dict import load_into, unique_tensors
+from regard.tasks.base import describe_model
+from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusSplits, new_tokenizer
 from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.generate.reader import MAX_VALIDATION, TextSplits
 from regard.tasks.generate.spec import GenerateTraining
+from regard.tokenizers.tokenizer import Tokenizer
 from regard.training.objective import Loss, Objective, Sample, SampleNames
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
 from regard.training.request import TrainRequest
 from regard.utils.errors import DataError, UsageError
 
+TOKENIZERS = {"char": "char", "bpe": "byte-bpe"}  # kinds by --tokenizer
+MAX_CHARACTERS = 1 << 16  # vocabulary of a character tokenizer
 MAX_WINDOW = 1024  # tokens per sequence with --from: the context may be longer than a batch can hold
 VALIDATION_TOKENS = 1 << 13  # per batch
 EVAL_TOKENS = 1 << 15  # validation tokens of each evaluation during training
@@ -47,16 +50,16 @@ class GenerateObjective(Objective):
     model: Any
 
     @classmethod
-    def prepare(cls, splits: TextSplits, request: TrainRequest) -> Self:
+    def prepare(cls, splits: CorpusSplits, request: TrainRequest) -> Self:
         config = request.config
         assert isinstance(config, GenerateTraining), "the task's train_config"
         pretrained = _load_pretrained(request) if request.folder is not None else None
-        tokenizer = pretrained.tokenizer if pretrained else splits.train_tokenizer(config)
-        train, validation = splits.ids(tokenizer, val_fraction=config.val_fraction)
+        tokenizer = pretrained.tokenizer if pretrained else _train_tokenizer(splits, config)
+        train, validation = _ids(splits, tokenizer, config.val_fraction)
         notes = [*splits.notes]
-        if len(validation) > MAX_VALIDATION:
-            notes.append(f"validation: the first {MAX_VALIDATION:,} of {len(validation):,} tokens, to save time")
-            validation = validation[:MAX_VALIDATION]
+        if len(validation) > MAX_VALIDATION_TOKENS:
+            notes.append(f"validation: the first {MAX_VALIDATION_TOKENS:,} of {len(validation):,} tokens, to save time")
+            validation = validation[:MAX_VALIDATION_TOKENS]
         init, window = None, config.window
         if pretrained is None:
             shape = request.model_config(vocab_size=tokenizer.vocab_size)
@@ -72,10 +75,7 @@ class GenerateObjective(Objective):
         generator = TextGenerator(
             model, tokenizer, config=request.predict_config(pretrained.config if pretrained else None)
         )
-        sources = tuple(
-            CardData(name=name, role=role, num_rows=len(ids))
-            for name, role, ids in zip(splits.names, ("training", "validation"), (train, validation), strict=True)
-        )
+        sources = splits.sources_of(len(train), len(validation))
         return cls(generator, train, validation, window=window, init=init, notes=notes, sources=sources)
 
     def __init__(
@@ -190,12 +190,31 @@ class GenerateObjective(Objective):
         return [(" ".join(prompt.split())[:80], self.predictor().trace(prompt))]
 
     def describe(self) -> str:
-        shape: Any = self.model.config
-        return (
-            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, {shape.num_layers} layers, d_model "
-            f"{shape.d_model}, context {shape.context_length}, {self.tokenizer.vocab_size:,} tokens; data: "
-            f"{len(self.train):,} training and {len(self.validation):,} validation tokens"
-        )
+        model = describe_model(self.model, self.tokenizer.vocab_size)
+        return f"model: {model}; data: {len(self.train):,} training and {len(self.validation):,} validation tokens"
+
+
+def _train_tokenizer(splits: CorpusSplits, config: GenerateTraining) -> Tokenizer:
+    """The tokenizer of a new model; that of a large corpus is cached."""
+    vocab_size = MAX_CHARACTERS if config.tokenizer == "char" else config.vocab_size
+
+    def train(texts: Iterable[str]) -> Tokenizer:
+        return new_tokenizer(texts, kind=TOKENIZERS[config.tokenizer], vocab_size=vocab_size)
+
+    if splits.corpus is None:
+        return train(["\n\n".join(splits.train)])
+    return learned_tokenizer(splits.corpus, {"tokenizer": config.tokenizer, "vocab_size": config.vocab_size}, train)
+
+
+def _ids(splits: CorpusSplits, tokenizer: Tokenizer, val_fraction: float) -> tuple[Ids, Ids]:
+    """Training and validation ids, each in one row."""
+    if splits.corpus is None:
+        found = tokenizer.encode_array("\n\n".join(splits.train))
+    else:
+        found = corpus_ids(splits.corpus, tokenizer)
+    if splits.validation_corpus is not None:
+        return found, corpus_ids(splits.validation_corpus, tokenizer)
+    return split_ids(found, fraction=val_fraction, max_tokens=MAX_VALIDATION_TOKENS)
 
 
 def _load_pretrained(request: TrainRequest) -> TextGenerator:

@@ -15,9 +15,8 @@ from regard.generation.search import Hypothesis, beam_search
 from regard.generation.streaming import StoppingStream, behind
 from regard.metrics.score import Score, Scores
 from regard.nn.hooks import Trace, capture
-from regard.nn.quantized import count_weights
 from regard.spec import TaskSpec
-from regard.tasks.base import Notify, Predictor
+from regard.tasks.base import GeneratedResult, Notify, Predictor, describe_model
 from regard.tasks.generate.scoring import score_text
 from regard.tasks.generate.spec import SPEC, GenerateConfig
 from regard.tokenizers.tokenizer import Tokenizer
@@ -109,49 +108,26 @@ class LanguageModel(Predictor[R]):
 
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
-        return cls(other.model, other.tokenizer) if isinstance(other, LanguageModel) else None
+        model: Any = other
+        return cls(model.model, model.tokenizer) if cls.spec.needs <= other.capabilities else None
 
     def __repr__(self) -> str:
-        shape = self.model.config
-        return (
-            f"{type(self).__name__}({count_weights(self.model) / 1e6:.1f} M parameters, {shape.num_layers} layers, "
-            f"d_model {shape.d_model}, {self.tokenizer.vocab_size:,} tokens, context {shape.context_length})"
-        )
+        return f"{type(self).__name__}({describe_model(self.model, self.tokenizer.vocab_size)})"
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(GeneratedResult):
     """A continuation with the log-probability of each token."""
 
     prompt: str = field(repr=False)
     text: str  # the continuation
-    tokens: tuple[str, ...] = field(
-        repr=False
-    )  # all that were generated: also the end token and those of a stop string
+    tokens: tuple[str, ...] = field(repr=False)  # all generated ones: also the end token and those of a stop string
     log_probs: tuple[float, ...] = field(repr=False)  # of each token, by the model alone
     ended: bool  # whether an end token or a stop string was reached
     score: float | None = None  # of beam search: the log-probability after the length penalty
     alternatives: tuple[Generation, ...] = field(default=(), repr=False)  # the other num_return_sequences - 1
 
-    def record(self) -> dict[str, Any]:
-        values = {
-            "prompt": self.prompt,
-            "text": self.text,
-            "ended": self.ended,
-            "tokens": list(self.tokens),
-            "log_probs": list(self.log_probs),
-            "score": self.score,
-        }
-        if self.alternatives:
-            values["alternatives"] = [
-                {name: value for name, value in other.record().items() if name != "prompt"}
-                for other in self.alternatives
-            ]
-        return values
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of a table: one for each continuation."""
-        return [{"prompt": g.prompt, "text": g.text, "score": g.score} for g in (self, *self.alternatives)]
+    recorded = ("prompt", "text", "ended", "tokens", "log_probs", "score")
 
     def __str__(self) -> str:
         return "\n".join(g.text for g in (self, *self.alternatives))
@@ -163,17 +139,14 @@ class TextGenerator(LanguageModel[Generation]):
     spec: ClassVar[TaskSpec] = SPEC
     config: GenerateConfig
 
-    def predict(
-        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Generation]:
-        chosen = self._checked(config)
+    def _predict(self, inputs: list[str], config: GenerateConfig, notify: Notify) -> list[Generation]:
         for prompt in inputs:
-            self._notify_lengths(prompt, chosen, notify)
-        if chosen.num_beams:
-            groups = [self._search(prompt, chosen) for prompt in inputs]
+            self._notify_lengths(prompt, config, notify)
+        if config.num_beams:
+            groups = [self._search(prompt, config) for prompt in inputs]
         else:
-            count = chosen.num_return_sequences
-            found = self._sample([prompt for prompt in inputs for _ in range(count)], chosen)
+            count = config.num_return_sequences
+            found = self._sample([prompt for prompt in inputs for _ in range(count)], config)
             groups = [found[start : start + count] for start in range(0, len(found), count)]
         return [replace(best, alternatives=tuple(others)) for best, *others in groups]
 
@@ -184,7 +157,8 @@ class TextGenerator(LanguageModel[Generation]):
         self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
     ) -> Iterator[str]:
         """The continuation, chunk by chunk."""
-        chosen = self._checked((config or self.config).replace(**options))
+        chosen = (config or self.config).replace(**options)
+        assert isinstance(chosen, GenerateConfig), "the task's predict_config"
         if not self.can_stream(chosen):
             name = "num_beams" if chosen.num_beams else "num_return_sequences"
             raise UsageError(f"{name} conflicts with streaming: remove one of them.", argument=name)
@@ -199,11 +173,6 @@ class TextGenerator(LanguageModel[Generation]):
             if chunk:
                 yield chunk
         yield pending.finish()
-
-    def _checked(self, config: Config | None) -> GenerateConfig:
-        chosen = config or self.config
-        assert isinstance(chosen, GenerateConfig), "the task's predict_config"
-        return chosen
 
     def _notify_lengths(self, prompt: str, config: GenerateConfig, notify: Notify | None) -> None:
         """Report a prompt or a continuation that does not fit into the context."""

@@ -18,11 +18,7 @@ SAMPLING_ONLY = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty",
 BEAMS_ONLY = ("length_penalty", "min_new_tokens")
 
 
-class GenerateReading(Config):
-    """Plain text has no reading options."""
-
-
-class GenerateTraining(GenerateReading, TrainingConfig):
+class GenerateTraining(TrainingConfig):
     """Options of `regard train generate`."""
 
     learning_rate: float = field_default(TrainingConfig, "learning_rate", 0.02)
@@ -127,7 +123,7 @@ SPEC = TaskSpec(
         Field("log_probs", "numbers", "The log-probability of each token."),
         Field("score", "number", "With beam search: its log-probability, normalized by length."),
     ),
-    read_config=GenerateReading,
+    read_config=Config,
     train_config=GenerateTraining,
     predict_config=GenerateConfig,
     reader="regard.tasks.generate.reader:GenerateReader",

@@ -1,1 +1,1 @@
-"""Judge two texts: a label or, with --regression, a number."""
+"""Classify a pair of texts: a label, or a number such as their similarity."""

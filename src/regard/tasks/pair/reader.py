@@ -11,26 +11,20 @@ from regard.data.labelled import LabelledPair, read_labelled_pairs
 from regard.data.synthetic.inference import inferences
 from regard.data.texts import read_text_pairs
 from regard.models.heads import HeadConfig
-from regard.tasks.encoder.labels import LabelledExample, LabelledReader
+from regard.tasks.data import LabelledExample, LabelledReader
 
 
 class PairReader(LabelledReader):
     """Pairs with one label each or, for regression, a number."""
 
     dataset = "built-in inferences"
-    file_options = ("first_column", "second_column", "label_column", "regression", "skip_bad_rows")
+    columns = ("first_column", "second_column", "label_column")
+    file_options = (*columns, "regression", "skip_bad_rows")
 
     def read_file(self, path: Path, *, regression: bool | None = None) -> ReadResult[LabelledExample]:
-        config = self.config
-        found = read_labelled_pairs(
-            path,
-            first_column=config.first_column,
-            second_column=config.second_column,
-            label_column=config.label_column,
-            regression=getattr(config, "regression", False) if regression is None else regression,
-            skip_bad_rows=config.skip_bad_rows,
-        )
-        return found.map(_example)
+        options = {name: getattr(self.config, name) for name in (*self.columns, "skip_bad_rows")}
+        chosen = getattr(self.config, "regression", False) if regression is None else regression
+        return read_labelled_pairs(path, regression=chosen, **options).map(labelled_example)
 
     def read_known(self, path: Path, head: HeadConfig) -> ReadResult[LabelledExample]:
         if head.problem_type == "regression":
@@ -38,13 +32,13 @@ class PairReader(LabelledReader):
         return super().read_known(path, head)
 
     def synthetic(self, split: str) -> list[LabelledExample]:
-        return [_example(pair) for pair in inferences(split)]
+        return [labelled_example(pair) for pair in inferences(split)]
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
         config = self.config
         return read_text_pairs(path, data, first_column=config.first_column, second_column=config.second_column)
 
 
-def _example(pair: LabelledPair) -> LabelledExample:
+def labelled_example(pair: LabelledPair) -> LabelledExample:
     gold = (pair.label,) if isinstance(pair.label, str) else pair.label
     return LabelledExample((pair.first, pair.second), gold)

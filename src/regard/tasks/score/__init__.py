@@ -1,1 +1,1 @@
-"""Score a text: perplexity, bits per byte and the surprise of each token, with a model of the task generate."""
+"""Measure how probable a text is: perplexity, bits per byte, surprisal of each token."""

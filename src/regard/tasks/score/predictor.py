@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,7 +10,6 @@ from regard.tasks.base import Notify
 from regard.tasks.generate.predictor import LanguageModel
 from regard.tasks.generate.scoring import TextScore, score_text
 from regard.tasks.score.spec import SPEC, ScoreConfig
-from regard.utils.config import Config
 
 
 class Scorer(LanguageModel[TextScore]):
@@ -19,10 +17,6 @@ class Scorer(LanguageModel[TextScore]):
 
     spec: ClassVar[TaskSpec] = SPEC
 
-    def predict(
-        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[TextScore]:
-        chosen = config or self.config
-        assert isinstance(chosen, ScoreConfig), "the task's predict_config"
+    def _predict(self, inputs: list[str], config: ScoreConfig, notify: Notify) -> list[TextScore]:
         scores = [score_text(self.model, self.tokenizer, text, progress=self.progress) for text in inputs]
-        return [replace(score, per_token=chosen.per_token) for score in scores]
+        return [replace(score, per_token=config.per_token) for score in scores]

@@ -17,7 +17,7 @@ class ScoreConfig(Config):
 
 SPEC = TaskSpec(
     name="score",
-    summary="Measure how probable a text is: perplexity, bits per byte, surprise of each token.",
+    summary="Measure how probable a text is: perplexity, bits per byte, surprisal of each token.",
     noun="a language model",
     inputs=(Field("text", "document", "The text to score; its first token is not scored."),),
     outputs=(
@@ -29,7 +29,7 @@ SPEC = TaskSpec(
     ),
     read_config=GENERATE.read_config,
     predict_config=ScoreConfig,
-    reader="regard.tasks.score.reader:ScoreReader",
+    reader="regard.tasks.generate.reader:ScoreReader",
     predictor="regard.tasks.score.predictor:Scorer",
     needs=GENERATE.needs,
     default_architecture=GENERATE.default_architecture,

@@ -1,1 +1,1 @@
-"""Suggest the next words of a text, with a model of the task generate."""
+"""Suggest the next words of a text, or the rest of a word."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,14 +9,13 @@ from typing import Any, ClassVar
 from regard.generation.autocomplete import WordTokens, suggest
 from regard.generation.streaming import behind
 from regard.spec import TaskSpec
-from regard.tasks.base import Notify
+from regard.tasks.base import Notify, Result
 from regard.tasks.generate.predictor import LanguageModel
 from regard.tasks.suggest.spec import SPEC, SuggestConfig
-from regard.utils.config import Config
 
 
 @dataclass(frozen=True)
-class Suggestions:
+class Suggestions(Result):
     """Words that may come next, the most probable first."""
 
     text: str = field(repr=False)
@@ -33,8 +31,7 @@ class Suggestions:
         """The probability of `word`."""
         return next(iter(self.scores.values()), 0.0)
 
-    def record(self) -> dict[str, Any]:
-        return {"text": self.text, "word": self.word, "score": self.score, "scores": self.scores}
+    recorded = ("text", "word", "score", "scores")
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of a table: one for each word."""
@@ -56,13 +53,9 @@ class Suggester(LanguageModel[Suggestions]):
         texts = ["" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)]
         return WordTokens(texts, by_character=self.tokenizer.kind == "char")
 
-    def predict(
-        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Suggestions]:
-        chosen = config or self.config
-        assert isinstance(chosen, SuggestConfig), "the task's predict_config"
-        results = [self._suggest(text, chosen.n) for text in inputs]
-        if notify is not None and not all(result.scores for result in results):
+    def _predict(self, inputs: list[str], config: SuggestConfig, notify: Notify) -> list[Suggestions]:
+        results = [self._suggest(text, config.n) for text in inputs]
+        if not all(result.scores for result in results):
             notify("no word: suggestions follow a space, or the first letters of a word that the model knows.")
         return results
 

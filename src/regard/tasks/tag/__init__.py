@@ -1,1 +1,1 @@
-"""Tag the words of a text: named entities, parts of speech."""
+"""Tag each word of a text: named entities or parts of speech."""

@@ -7,28 +7,25 @@ is read in overlapping windows, and each word takes its tag from the window in w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.checkpoint.folder import ModelFolder
 from regard.data.tagged import Tagged, marks_entities
 from regard.metrics.entities import entities, entity_f1, majority_tags
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score, Scores
-from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace
 from regard.spec import TaskSpec
-from regard.tasks.base import Notify
+from regard.tasks.base import Notify, Result
 from regard.tasks.encoder.batching import EncodedExample
 from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.predictor import EncoderPredictor, read_majority_label
+from regard.tasks.encoder.predictor import HeadPredictor
 from regard.tasks.tag.spec import SPEC
 from regard.tokenizers.tokenizer import Tokenizer
-from regard.utils.config import Config
 from regard.utils.errors import UsageError, shorten_list
 
 _WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")  # a word keeps its inner apostrophes and hyphens
@@ -43,32 +40,30 @@ class SentenceWindow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TaggedWords:
+class TaggedWords(Result):
     """The words of a text with their tags and the probabilities of these."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     scores: tuple[float, ...] = field(repr=False)
 
+    recorded = ("words", "tags", "scores")
+    digits = 6
+
     @property
     def entities(self) -> list[tuple[str, str]]:
-        """The entities that the tags mark, as (type, text); none where tags are parts of speech."""
+        """The entities that the tags mark, as (type, text); none if tags are parts of speech."""
         if not marks_entities(self.tags):
             return []
         return [(entity.type, " ".join(self.words[entity.start : entity.end])) for entity in entities(self.tags)]
 
     def record(self) -> dict[str, Any]:
-        return {
-            "words": list(self.words),
-            "tags": list(self.tags),
-            "scores": [round(score, 6) for score in self.scores],
-            "entities": [{"type": type_, "text": text} for type_, text in self.entities],
-        }
+        return {**super().record(), "entities": [{"type": type_, "text": text} for type_, text in self.entities]}
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of a table: one for each word."""
         words = zip(self.words, self.tags, self.scores, strict=True)
-        return [{"word": word, "tag": tag, "score": round(score, 6)} for word, tag, score in words]
+        return [{"word": word, "tag": tag, "score": round(score, self.digits)} for word, tag, score in words]
 
     def __str__(self) -> str:
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
@@ -101,43 +96,23 @@ def _windows(tokenizer: Tokenizer, words: Sequence[list[int]], max_seq_len: int)
         while end < len(subwords) and used + len(subwords[end]) <= max_len:
             used += len(subwords[end])
             end += 1
-        windows.append(_window(tokenizer, subwords[begin:end], begin))
+        ids, places = [tokenizer.start_id], []
+        for subword in subwords[begin:end]:
+            places.append(len(ids))
+            ids += subword
+        ids.append(tokenizer.end_id)
+        windows.append(SentenceWindow(EncodedExample(ids, len(ids)), begin, places))
         if end >= len(subwords):
             return windows
         begin += max(1, (end - begin) // 2)
 
 
-def _window(tokenizer: Tokenizer, subwords: Sequence[list[int]], first: int) -> SentenceWindow:
-    ids, places = [tokenizer.start_id], []
-    for subword in subwords:
-        places.append(len(ids))
-        ids += subword
-    ids.append(tokenizer.end_id)
-    return SentenceWindow(EncodedExample(ids, len(ids)), first, places)
-
-
-class Tagger(EncoderPredictor[TaggedWords]):
+class Tagger(HeadPredictor[TaggedWords]):
     """Texts → a tag for each word: `tagger("Anna sees Paris.").entities`."""
 
     spec: ClassVar[TaskSpec] = SPEC
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Tokenizer,
-        *,
-        head: HeadConfig,
-        config: Config | None = None,
-        max_seq_len: int | None = None,
-        majority_label: tuple[str, ...] | None = None,
-    ) -> None:
-        """`majority_label` is the most common tag of training, if it is known."""
-        super().__init__(model, tokenizer, head=head, config=config, max_seq_len=max_seq_len)
-        self.majority_label = majority_label
-
-    def predict(
-        self, inputs: Sequence[Any], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[TaggedWords]:
+    def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[TaggedWords]:
         """The tags of each input: a text, which is split into words, or a list of words."""
         sentences = [_words(text) for text in inputs]
         windows = sentence_windows(self.tokenizer, sentences, self.max_seq_len)
@@ -149,7 +124,7 @@ class Tagger(EncoderPredictor[TaggedWords]):
         ]
 
     def _join(self, words: Sequence[str], windows: Sequence[tuple[SentenceWindow, Tensor]]) -> TaggedWords:
-        """The tags of a sentence: of each word from the window in which it is furthest from an edge."""
+        """The tags of a sentence: that of each word from the window in which it is furthest from an edge."""
         if not words:
             return TaggedWords((), (), ())
         best = [(-1, windows[0][1][0])] * len(words)
@@ -165,14 +140,27 @@ class Tagger(EncoderPredictor[TaggedWords]):
         tags = tuple(self.head.labels[index] for index in indices.tolist())
         return TaggedWords(tuple(words), tags, tuple(scores.tolist()))
 
-    def evaluate(self, examples: Sequence[Tagged], config: Config | None = None) -> Scores:
-        results = self.predict([list(sentence.words) for sentence in examples], config)
+    def input_of(self, example: Tagged) -> list[str]:
+        return list(example.words)
+
+    def score(self, examples: Sequence[Tagged], results: Sequence[TaggedWords], config: Any = None) -> Scores:
         gold = [sentence.tags for sentence in examples]
         scores = tag_scores([result.tags for result in results], gold, self.head.labels)
-        return Scores(scores + majority_baseline(self.majority_label, examples, self.head.labels))
+        return Scores(scores + self.majority_baseline(examples))
+
+    def majority_baseline(self, examples: Sequence[Tagged]) -> list[Score]:
+        """The scores of giving all words the most common tag of training; if that is unknown, that of `examples`.
+
+        A model folder does not hold the word list of its training.
+        """
+        (tag,) = self.majority_label or (majority_tag(examples),)
+        name = "the majority tag" if self.majority_label else "this file's own majority tag"
+        predicted = [[tag] * len(sentence.words) for sentence in examples]
+        scores = tag_scores(predicted, [sentence.tags for sentence in examples], self.head.labels)
+        return [score.as_baseline(name, f"always:{tag}") for score in scores]
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention over a text; of a long text, over its first window."""
+        """All attention over a text; for a long text, over its first window."""
         (windows,) = sentence_windows(self.tokenizer, [_words(inputs[0])], self.max_seq_len)
         return self.trace_example(windows[0].example, grad=grad)
 
@@ -185,18 +173,6 @@ class Tagger(EncoderPredictor[TaggedWords]):
     @property
     def summary(self) -> str:
         return f"A text goes in, each of its words gets one of these tags: {shorten_list(self.head.labels)}."
-
-    def folder_config(self) -> Mapping[str, Any]:
-        known = {} if self.majority_label is None else {"majority_label": list(self.majority_label)}
-        return {**super().folder_config(), **known}
-
-    @classmethod
-    def load(cls, folder: ModelFolder, model: Any) -> Self:
-        majority_label = read_majority_label(folder, folder.head.labels.__contains__)
-        return cls(model, majority_label=majority_label, **cls.init_arguments(folder))
-
-    def _outputs(self) -> str:
-        return shorten_list(self.head.labels)
 
 
 def _words(text: Any) -> list[str]:
@@ -213,9 +189,9 @@ def _words(text: Any) -> list[str]:
 def tag_scores(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], labels: Sequence[str] = ()
 ) -> list[Score]:
-    """Entity F1 where tags mark entities, and the share of words with the right tag.
+    """Entity F1 if tags mark entities, and the share of words with the right tag.
 
-    `labels` are those of the model: if they mark entities, entity F1 is given for a file of O alone, too.
+    `labels` are those of the model: if they mark entities, a file of O alone has entity F1, too.
     """
     predictions, references = ([tag for tags in side for tag in tags] for side in (predicted, gold))
     words = Score("accuracy", accuracy(predictions, references).value, f"words:{len(references)}")
@@ -228,20 +204,6 @@ def word_list_baseline(train: Sequence[Tagged], validation: Sequence[Tagged]) ->
     predicted = [[known.get(word, known[""]) for word in sentence.words] for sentence in validation]
     scores = tag_scores(predicted, [sentence.tags for sentence in validation])
     return [score.as_baseline("a word list", "majority tag") for score in scores]
-
-
-def majority_baseline(
-    majority_label: tuple[str, ...] | None, examples: Sequence[Tagged], labels: Sequence[str] = ()
-) -> list[Score]:
-    """The scores of giving all words the most common tag of training; where that is unknown, that of `examples`.
-
-    A model folder does not hold the word list of its training.
-    """
-    tag = majority_label[0] if majority_label else majority_tag(examples)
-    name = "the majority tag" if majority_label else "this file's own majority tag"
-    predicted = [[tag] * len(sentence.words) for sentence in examples]
-    scores = tag_scores(predicted, [sentence.tags for sentence in examples], labels)
-    return [score.as_baseline(name, f"always:{tag}") for score in scores]
 
 
 def majority_tag(sentences: Sequence[Tagged]) -> str:

@@ -23,9 +23,8 @@ from regard.nn.dropout import generator
 from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
 from regard.nn.loss import linear_cross_entropy
-from regard.nn.padding import pad
-from regard.nn.quantized import count_weights
-from regard.tasks.base import Splits
+from regard.nn.masks import pad
+from regard.tasks.base import Splits, describe_model
 from regard.tasks.translate.predictor import Translator
 from regard.tasks.translate.spec import TranslateTraining
 from regard.tasks.translate.tokenizer_pair import TokenizerPair
@@ -205,10 +204,5 @@ class TranslateObjective(Objective):
         return [(sample.source, self.predictor().trace(sample.source)) for sample in samples[:2] if sample.output]
 
     def describe(self) -> str:
-        shape = self.model.config
-        return (
-            f"model: {count_weights(self.model) / 1e6:.2f} M parameters, "
-            f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers, d_model {shape.d_model}, "
-            f"{self.tokenizers.target.vocab_size:,} tokens; "
-            f"data: {len(self._sources):,} training and {len(self.validation):,} validation pairs"
-        )
+        data = f"{len(self._sources):,} training and {len(self.validation):,} validation pairs"
+        return f"model: {describe_model(self.model, self.tokenizers.target.vocab_size)}; data: {data}"

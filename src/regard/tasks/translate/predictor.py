@@ -20,10 +20,9 @@ from regard.generation.streaming import text_chunks
 from regard.metrics.score import Scores
 from regard.metrics.translation import bleu, chrf
 from regard.nn.hooks import Trace, capture
-from regard.nn.padding import pad
-from regard.nn.quantized import count_weights
+from regard.nn.masks import pad
 from regard.spec import TaskSpec
-from regard.tasks.base import Notify, Predictor
+from regard.tasks.base import GeneratedResult, Notify, Predictor, describe_model
 from regard.tasks.translate.spec import SPEC
 from regard.tasks.translate.tokenizer_pair import TokenizerPair
 from regard.utils.config import Config
@@ -37,7 +36,7 @@ NOT_STREAMED = ("num_beams", "n_best", "length_penalty")  # options of beam sear
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translation(GeneratedResult):
     """A translation with the log-probability of each token."""
 
     source: str = field(repr=False)
@@ -49,25 +48,7 @@ class Translation:
     ended: bool = True  # False if max_new_tokens ended it
     alternatives: tuple[Translation, ...] = field(default=(), repr=False)  # the other n_best - 1, best first
 
-    def record(self) -> dict[str, Any]:
-        values = {
-            "source": self.source,
-            "text": self.text,
-            "score": self.score,
-            "tokens": list(self.tokens),
-            "log_probs": list(self.log_probs),
-            "ended": self.ended,
-        }
-        if self.alternatives:
-            values["alternatives"] = [
-                {name: value for name, value in other.record().items() if name != "source"}
-                for other in self.alternatives
-            ]
-        return values
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of a table: one for each alternative."""
-        return [{"source": t.source, "text": t.text, "score": t.score} for t in (self, *self.alternatives)]
+    recorded = ("source", "text", "score", "tokens", "log_probs", "ended")
 
     def __str__(self) -> str:
         """The translation in one line; of several each in a line, after its score."""
@@ -102,12 +83,8 @@ class Translator(Predictor[Translation]):
         self.forbidden_ids = tuple(forbidden_ids)
         self.start_id = tokenizers.target.start_id if start_id is None else start_id
 
-    def predict(
-        self, inputs: Sequence[str], config: Config | None = None, *, notify: Notify | None = None
-    ) -> list[Translation]:
-        search = config or self.config
-        assert isinstance(search, SearchConfig), "the task's predict_config"
-        texts = list(inputs)
+    def _predict(self, inputs: list[str], config: SearchConfig, notify: Notify) -> list[Translation]:
+        texts, search = inputs, config
         ids = [self._source_ids(text) for text in texts]
         results = [Translation(text, "", 0.0) for text in texts]  # of empty texts
         rows = [row for row, source in enumerate(ids) if len(source) > 1]
@@ -125,13 +102,12 @@ class Translator(Predictor[Translation]):
             for row, hypotheses in zip(chosen, found, strict=True):
                 best, *others = [self._translation(texts[row], hypothesis) for hypothesis in hypotheses]
                 results[row] = replace(best, alternatives=tuple(others))
-        if notify is not None:
-            for result in results:
-                if not result.ended:
-                    notify(
-                        f"cut off after {len(result.ids)} tokens: {shortened(result.source)!r}. Give one sentence per "
-                        "line; a model that repeats itself needs more training."
-                    )
+        for result in results:
+            if not result.ended:
+                notify(
+                    f"cut off after {len(result.ids)} tokens: {shortened(result.source)!r}. Give one sentence per "
+                    "line; a model that repeats itself needs more training."
+                )
         return results
 
     def can_stream(self, config: Config) -> bool:
@@ -231,9 +207,8 @@ class Translator(Predictor[Translation]):
     def _target_ids(self, target: str | Translation) -> list[int]:
         """Decoder inputs: the start token and the tokens of a translation."""
         ids = [self.start_id, *self._token_ids(target)]
-        if (
-            getattr(self.model.config, "positions", None) == "learned"
-        ):  # a translation that was cut off has one token too many
+        # A translation that was cut off has one token too many.
+        if getattr(self.model.config, "positions", None) == "learned":
             ids = ids[: self.model.config.max_positions]
         return ids
 
@@ -274,12 +249,7 @@ class Translator(Predictor[Translation]):
         )
 
     def __repr__(self) -> str:
-        shape = self.model.config
-        return (
-            f"Translator({count_weights(self.model) / 1e6:.1f} M parameters, "
-            f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers, d_model {shape.d_model}, "
-            f"{self.tokenizers.target.vocab_size:,} tokens)"
-        )
+        return f"Translator({describe_model(self.model, self.tokenizers.target.vocab_size)})"
 
 
 def _check_sizes(shape: Any, tokenizers: TokenizerPair, folder: ModelFolder) -> None:

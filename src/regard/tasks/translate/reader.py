@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.card import CardData
+from regard.data.columns import SOURCE_TARGET
 from regard.data.files import ReadResult
-from regard.data.pairs import HEADERS, Pair, read_pairs
-from regard.data.rows import table_suffix
+from regard.data.pairs import Pair, read_pairs
 from regard.data.splits import split_validation
 from regard.data.synthetic.translation import sentences
+from regard.data.tables import table_suffix
 from regard.data.texts import read_text_column
 from regard.tasks.base import Reader, Splits
+from regard.tasks.data import builtin_splits, data_sources
 from regard.utils.errors import DataError, number_of
 
 DATASET = "built-in sentence pairs"
-ROLES = {"train": "training", "validation": "validation"}
 
 
 class TranslateReader(Reader[Pair]):
@@ -26,9 +27,8 @@ class TranslateReader(Reader[Pair]):
 
     def builtin(self) -> Splits[Pair]:
         self.refuse_without_files(("columns", "skip_bad_rows"))
-        pairs = {split: [Pair(s.source, s.target) for s in sentences(split)] for split in ROLES}
-        sources = tuple(CardData(name=DATASET, role=ROLES[split], num_rows=len(rows)) for split, rows in pairs.items())
-        return self._splits(pairs["train"], pairs["validation"], sources, [f"data: {DATASET} (no file was given)"])
+        found = builtin_splits(DATASET, lambda split: [Pair(s.source, s.target) for s in sentences(split)])
+        return self._splits(found.train, found.validation, found.sources, [*found.notes])
 
     def read(self, data: Sequence[Path], validation: Sequence[Path] | None) -> Splits[Pair]:
         found = self._read(data)
@@ -41,9 +41,9 @@ class TranslateReader(Reader[Pair]):
             train, held_out = _hold_out(found.examples, data)
             held = number_of(len(held_out), "pair")
             notes.append(f"validation: {held} held out from the training file (no --validation given)")
-        sources = _sources(found, "training", len(train))
+        sources = data_sources(found, "training", len(train))
         if validation:
-            sources += _sources(other, "validation", len(held_out))
+            sources += data_sources(other, "validation")
         # Files are often sorted, and only the first validation pairs are scored.
         return self._splits(train, random.Random(0).sample(held_out, len(held_out)), sources, notes)
 
@@ -56,7 +56,7 @@ class TranslateReader(Reader[Pair]):
         if data is not None or not table_suffix(path):
             return super().read_inputs(path, data)
         side, columns = int(self.config.reverse), self.config.columns
-        names = tuple(header[side] for header in HEADERS)
+        names = tuple(header[side] for header in SOURCE_TARGET)
         return read_text_column(path, columns[side] if columns else None, names=names, flag="--columns")
 
     def _read(self, paths: Sequence[Path]) -> ReadResult[Pair]:
@@ -86,8 +86,3 @@ def _hold_out(pairs: Sequence[Pair], files: Sequence[Path]) -> tuple[list[Pair],
         [pair for pair in pairs if pair.source not in held_out],
         [pair for pair in pairs if pair.source in held_out],
     )
-
-
-def _sources(found: ReadResult[Pair], role: str, num_rows: int) -> tuple[CardData, ...]:
-    files = found.checksums.items()
-    return tuple(CardData(name=Path(path).name, role=role, num_rows=num_rows, sha256=sha) for path, sha in files)

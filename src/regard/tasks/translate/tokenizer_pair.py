@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from regard.data.pairs import Pair
+from regard.tasks.data import new_tokenizer
 from regard.tasks.translate.spec import TranslateTraining
 from regard.tokenizers.tokenizer import Tokenizer
-from regard.tokenizers.training import train_tokenizer
-from regard.utils.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.checkpoint.folder import ModelFolder
@@ -33,14 +32,7 @@ class TokenizerPair(NamedTuple):
     def train(cls, pairs: Sequence[Pair], config: TranslateTraining) -> Self:
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         texts = [sources, targets] if config.separate_vocabularies else [sources + targets]
-        try:
-            found = [train_tokenizer(side, kind=config.tokenizer, vocab_size=config.vocab_size) for side in texts]
-        except UsageError as error:
-            raise UsageError(
-                f"--tokenizer {config.tokenizer} with --vocab-size {config.vocab_size}: {error}",
-                argument="vocab_size",
-                value=config.vocab_size,
-            ) from None
+        found = [new_tokenizer(side, kind=config.tokenizer, vocab_size=config.vocab_size) for side in texts]
         return cls(found[0], found[-1])
 
     @classmethod

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.data.batches import BatchPlan
 from regard.metrics.score import Score
 from regard.nn.init import seeded_init
-from regard.nn.padding import pad
+from regard.nn.masks import pad
 from regard.tasks.base import Splits
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer

@@ -1,0 +1,254 @@
+"""Find the columns that a reader needs in a table.
+
+A column is found by its name in a header or among the keys of a JSON object, by a number that the user gives, or by its
+position in a table without a header.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.files import shortened
+from regard.utils.errors import DataError, MissingColumnError, UsageError, number_of
+
+# Usual column names, in lowercase. If a table has several of them, the first one in the list is used.
+TEXTS = ("text", "sentence", "sms", "message", "review", "tweet", "comment", "content", "document", "body")
+LABELS = ("label", "labels", "class", "category", "sentiment", "quality", "gold_label", "entailment_judgment", "target")
+NUMBERS = ("score", "similarity", "relatedness_score", "relatedness", "rating")
+TEXT_PAIRS = (
+    ("sentence1", "sentence2"), ("#1 string", "#2 string"), ("sentence_a", "sentence_b"), ("question1", "question2"),
+    ("question", "sentence"), ("premise", "hypothesis"), ("text1", "text2"), ("first", "second"),
+)  # fmt: skip
+SOURCE_TARGET = (("source", "target"), ("src", "tgt"))
+QUESTIONS = ("question", "query")
+PASSAGES = ("passage", "context", "paragraph", "text", "document")
+CONTEXTS = ("sent1", "ctx_a", "context", "premise", "ctx")  # for multiple choice
+OPENINGS = ("sent2", "ctx_b")  # the start of every ending
+ENDINGS = ("endings", "choices")  # a JSON list of all endings
+DELIMITERS = {";": "semicolons", ",": "commas", "\t": "tabs"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a reader needs."""
+
+    role: str  # content of the column, such as "text"
+    names: Sequence[str]  # its usual names
+    given: str | None = None  # name or number that the user gave
+    flag: str = ""  # command-line option that chooses the column
+    required: bool = True  # False means that a missing column gives None for its cells
+    is_text: bool = True  # False allows JSON values other than strings
+
+    @property
+    def number(self) -> int | None:
+        return int(self.given) if self.given is not None and self.given.isdecimal() else None
+
+    @property
+    def given_name(self) -> str | None:
+        return None if self.given is None or self.given.isdecimal() else self.given.lower()
+
+    @property
+    def argument(self) -> str:
+        return self.flag.lstrip("-").replace("-", "_") or self.role
+
+
+Columns = Sequence[Column]
+Choices = Sequence[Columns]  # alternatives with the same roles; the first one in the table is used
+Places = tuple[int | None, ...]  # the index of each column; None for an optional column that is missing
+Guess = Callable[[Sequence[list[str]], int, Places], Places]  # (rows, number of columns, places given or ()) → places
+
+
+def normalized(header: Sequence[str]) -> list[str]:
+    return [name.strip().lower() for name in header]
+
+
+def is_header(path: Path, row: Sequence[str], choices: Choices, other_names: Iterable[str]) -> bool:
+    """Return whether a row is a header: it has a name that the user gave, or two usual names or `other_names`.
+
+    One usual name is enough if the user gave numbers, or if there is only one column. Raise an error if no usual name
+    is found and a name that the user gave is missing.
+    """
+    names = normalized(row)
+    given = [column.given.lower() for column in choices[0] if column.given is not None]
+    if any(column.given_name in names for column in choices[0]) or (given and all(name in names for name in given)):
+        return True
+    usual = {*other_names, *(name for columns in choices for column in columns for name in column.names)}
+    is_one_enough = any(column.number is not None for column in choices[0]) or len(choices[0]) == 1
+    if sum(name in usual for name in names) >= (1 if is_one_enough else 2):
+        return True
+    if missing := next((column for column in choices[0] if column.given_name), None):
+        raise _missing_column(path, missing, row)
+    return False
+
+
+def match_columns(path: Path, header: Sequence[str], choices: Choices) -> Places | None:
+    """Return the indices of the first choice whose columns are all in the header, or None without such a choice."""
+    names = normalized(header)
+    for columns in choices:
+        places = tuple(_place(path, names, column) for column in columns)
+        if all(place is not None or not column.required for place, column in zip(places, columns, strict=True)):
+            return places
+    return None
+
+
+def find_columns(path: Path, header: Sequence[str], choices: Choices) -> tuple[Places, tuple[str, ...]]:
+    """Return the result of `match_columns` and notes on the chosen columns; raise an error if columns are missing."""
+    names = normalized(header)
+    for column in choices[0]:
+        if column.given is not None and _place(path, names, column) is None:
+            raise _missing_column(path, column, header)
+    places = match_columns(path, header, choices)
+    if places is not None:
+        return _distinct(path, places, choices[0]), _header_note(path, header, places, choices)
+    lacking = [[c for c in columns if c.required and _place(path, names, c) is None] for columns in choices]
+    missing = min(lacking, key=len)
+    raise DataError(
+        f"{path} has no column for {_listed([column.role for column in missing])}. Its columns: {show_header(header)}."
+        f"{flags_hint(choices[0])}",
+        path=path,
+        argument=missing[0].argument,
+        value=[name.strip() for name in header],
+    )
+
+
+def columns_without_header(
+    path: Path, rows: Sequence[list[str]], columns: Columns, delimiter: str, guess: Guess | None, *, exact: bool
+) -> tuple[Places, int, tuple[str, ...]]:
+    """Return the indices of the columns, the number of columns in the table, and notes.
+
+    Use the numbers that the user gave, else `guess`, else the first columns. In the last case, `exact` means that the
+    table must not have other columns.
+    """
+    required = [column for column in columns if column.required]
+    roles = _listed([column.role for column in required])
+    num_cells = _most_common(map(len, rows))
+    if num_cells < len(required):
+        other = next((mark for mark in DELIMITERS if mark != delimiter and mark in rows[0][0]), None)
+        hint = f" The columns seem to be separated by {DELIMITERS[other]}." if other else ""
+        raise DataError(
+            f"{path} must have at least {len(required)} columns ({roles}), separated by {DELIMITERS[delimiter]}, got "
+            f"{number_of(num_cells, 'column')} ({shortened(rows[0][0])!r}).{hint}",
+            path=path,
+            value=num_cells,
+            hint=other,
+        )
+    width = max(_most_common(map(width_of, rows)), len(required))
+    places = _numbered_places(path, columns, width)
+    has_note = not places
+    if guess is not None:
+        places = guess(rows, width, places)
+    elif not places:
+        if exact and width > len(required):
+            hint = flags_hint(columns) or f" Add a header with {_listed([column.names[0] for column in required])}."
+            message = f"{path}: cannot tell which of the columns ({show_header(rows[0])}) have {roles}.{hint}"
+            raise DataError(message, path=path, value=width)
+        has_note = width > len(required)
+        places = tuple(required.index(column) if column.required else None for column in columns)
+    numbers = (None if place is None else str(place + 1) for place in places)
+    notes = _note(path, columns, numbers, f" (of {width}; it has no header)") if has_note else ()
+    return places, width, notes
+
+
+def _most_common(numbers: Iterable[int]) -> int:
+    return Counter(numbers).most_common(1)[0][0]
+
+
+def _numbered_places(path: Path, columns: Columns, width: int) -> Places:
+    """Return the column indices for the numbers that the user gave, or () if the user gave none."""
+    for column in columns:
+        if column.number is not None and not 1 <= column.number <= width:
+            raise _missing_column(path, column, [str(number) for number in range(1, width + 1)])
+    if all(column.number is None for column in columns):
+        return ()
+    missing = next((column for column in columns if column.required and column.number is None), None)
+    if missing is not None:
+        message = f"{path} has no header. Give the numbers of all columns with {_flags(columns)}."
+        raise UsageError(message, path=path, argument=missing.argument)
+    return _distinct(path, tuple(None if c.number is None else c.number - 1 for c in columns), columns)
+
+
+def _missing_column(path: Path, column: Column, header: Sequence[str]) -> MissingColumnError:
+    """Return the error for a column that the user gave but the table lacks."""
+    names = {name.strip().lower(): name.strip() for name in header}
+    near = difflib.get_close_matches(str(column.given).lower(), names, n=1)
+    hint = names[near[0]] if near else None
+    suggestion = f" Did you mean {shortened(hint)!r}?" if hint else ""
+    message = f"{path} has no column {column.given!r}. Its columns: {show_header(header)}.{suggestion}"
+    return MissingColumnError(
+        message, path=path, argument=column.argument, value=column.given, allowed=names.values(), hint=hint
+    )
+
+
+def _place(path: Path, names: Sequence[str], column: Column) -> int | None:
+    if column.number is not None and column.given not in names:
+        return column.number - 1 if 1 <= column.number <= len(names) else None
+    wanted = [column.given.lower()] if column.given else column.names
+    name = next((name for name in wanted if name in names), None)
+    if name is None:
+        return None
+    if names.count(name) > 1:
+        numbers = ", ".join(str(place) for place, other in enumerate(names, start=1) if other == name)
+        choose = f", or choose one by number with {column.flag}" if column.flag else ""
+        message = f"{path}: columns {numbers} have the same name, {name!r}. Rename them{choose}."
+        raise DataError(message, path=path, argument=column.argument, value=name)
+    return names.index(name)
+
+
+def _distinct(path: Path, places: Places, columns: Columns) -> Places:
+    """Return `places`; raise an error if two of them are the same."""
+    for index, place in enumerate(places):
+        if place is not None and place in places[:index]:
+            column, other = columns[index], columns[places.index(place)]
+            roles = f"{other.role} and {column.role}"
+            message = f"{path}: column {place + 1} cannot be used for both {roles}.{flags_hint(columns)}"
+            raise UsageError(message, path=path, argument=column.argument, value=column.given)
+    return places
+
+
+# --- Notes and messages -------------------------------------------------------------------------------------
+
+
+def _note(path: Path, columns: Columns, names: Iterable[str | None], rest: str = "") -> tuple[str, ...]:
+    """Return a note on the chosen columns."""
+    taken = ", ".join(f"{column.role} {name}" for column, name in zip(columns, names, strict=True) if name)
+    return (f"columns: {taken} in {path.name}{rest}.{flags_hint(columns)}",)
+
+
+def _header_note(path: Path, header: Sequence[str], places: Places, choices: Choices) -> tuple[str, ...]:
+    """Return a note on the columns chosen from a header, or () if the choice is obvious."""
+    taken = [None if place is None else shortened(header[place].strip()) for place in places]
+    first_names = {column.names[0] for columns in choices for column in columns if column.names}
+    obvious = all(
+        name is None or column.given or name.lower() in first_names
+        for column, name in zip(choices[0], taken, strict=True)
+    )
+    if obvious or width_of(header) <= len(taken) - taken.count(None):
+        return ()
+    return _note(path, choices[0], (name and repr(name) for name in taken))
+
+
+def width_of(cells: Sequence[str]) -> int:
+    """Return the number of columns in a row, without empty cells at its end."""
+    if cells and cells[-1] and not cells[-1].isspace():
+        return len(cells)
+    return next((place for place in range(len(cells), 0, -1) if cells[place - 1].strip()), 0)
+
+
+def show_header(header: Sequence[str]) -> str:
+    return ", ".join(shortened(name.strip()) for name in header[:20])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _flags(columns: Columns) -> str:
+    return _listed(list(dict.fromkeys(column.flag for column in columns if column.flag)))
+
+
+def flags_hint(columns: Columns) -> str:
+    return f" Choose columns with {_flags(columns)}." if _flags(columns) else ""
