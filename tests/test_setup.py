@@ -68,7 +68,7 @@ def test_benchmarks_have_their_peers() -> None:
 def set_up(tmp_path: Path, python: str, part: str = "core") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHON": python, "VENV": str(tmp_path / "environment")}
     command = ["sh", str(ROOT / "scripts" / "setup.sh"), part]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=600)
 
 
 def fake_python(tmp_path: Path, script: str) -> str:
@@ -117,7 +117,7 @@ def test_an_unknown_part_is_named(tmp_path: Path) -> None:
 
 
 def test_make_without_a_target_lists_the_targets() -> None:
-    done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, encoding="utf-8", timeout=60)
+    done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, encoding="utf-8", timeout=600)
     assert done.returncode == 0
     for target in ("demo", "test", "check", "docs", "bench", "setup", "clean"):
         assert f"make {target} " in done.stdout

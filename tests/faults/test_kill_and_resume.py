@@ -23,7 +23,7 @@ from regard.checkpoint.training_state import last_good_checkpoint
 from regard.training.progress import read_metrics
 from regard.utils.atomic_files import is_temporary
 
-SAVE_EVERY = 0.02  # seconds: short, so that a checkpoint exists after a few steps
+SAVE_EVERY = 3  # seconds; killing.py's clock advances by one second per step
 SEED = 20
 
 
@@ -108,19 +108,16 @@ def test_every_attempt_resumes_from_the_last_good_checkpoint(killed_often: Kille
         assert attempt["damaged"] == []
         assert "Traceback" not in attempt["printed"]
         if attempt["started_with"] is not None:
-            assert attempt["started_with"] > 0
             assert attempt["checkpoint_step"] >= attempt["started_with"]
             resumed = f"resuming from step {attempt['started_with']:,} (" in attempt["printed"]
-            assert resumed or attempt["early"], "a late kill waits until the training was resumed"
+            assert resumed or attempt["early"], "a late kill comes after the run was resumed"
     assert f"resuming from step {killed_often.attempts[-1]['checkpoint_step']:,} (" in killed_often.observed["last"]
 
 
 @needs_fork
 def test_a_kill_loses_no_more_than_the_time_between_checkpoints(killed_often: Killed) -> None:
-    """A step and the writing of a checkpoint are added to --save-every; both are measured, since load slows them."""
     for attempt in killed_often.attempts:
-        lost = attempt["last_seconds"] - attempt["checkpoint_seconds"]
-        assert lost <= SAVE_EVERY + 2 * attempt["slowest_step"] + 0.02, attempt
+        assert attempt["last_step"] - attempt["checkpoint_step"] <= SAVE_EVERY, attempt
 
 
 @needs_fork

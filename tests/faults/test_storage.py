@@ -249,7 +249,7 @@ def test_killed_at_random_moments_in_a_loop_of_writes(run_script, tmp_path):
     """Real SIGKILLs into a process that does nothing but write, each time resumed from what it left."""
     run_script(
         """
-        import random, signal, time
+        import random, signal
         run, dice = base, random.Random(7)
 
         def write_for_ever(report):
@@ -273,11 +273,13 @@ def test_killed_at_random_moments_in_a_loop_of_writes(run_script, tmp_path):
                 os.close(receive)
                 write_for_ever(report)
             os.close(report)
-            time.sleep(0.02 + 0.2 * dice.random())
+            received = b""
+            for _ in range(dice.randrange(6)):  # the kill comes right after a random number of reports
+                received += os.read(receive, 100)
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             with os.fdopen(receive, "rb") as reports:
-                words = reports.read().split()
+                words = (received + reports.read()).split()
             reached.update(zip(words[::2], map(int, words[1::2])))
             if reached[b"checkpoint"]:  # what was reported as written must be found again
                 back = last_good_checkpoint(run)
