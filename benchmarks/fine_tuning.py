@@ -60,7 +60,7 @@ LONGEST_ANSWER = 30  # tokens
 
 def regard_side(plan: Plan, data: Path, seed: int) -> tuple[float, float]:
     import regard
-    from regard.training.progress import read_metrics
+    from regard.training.callbacks import read_metrics
 
     with tempfile.TemporaryDirectory() as folder:
         model: Any = regard.train(

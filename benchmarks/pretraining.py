@@ -19,7 +19,7 @@ from typing import Any
 from common import data_folder
 from regard.api import run_training
 from regard.tasks.fill.predictor import MaskFiller
-from regard.training.progress import for_terminal
+from regard.training.callbacks import for_terminal
 
 HELD_OUT = 40  # one book in this many is held out
 BEGINNING = 150_000  # characters of a held-out book

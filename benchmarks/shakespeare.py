@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 import regard
 from common import data_folder
-from regard.training.progress import read_metrics
+from regard.training.callbacks import read_metrics
 
 CONTEXT = 64
 GOAL = 1.88

@@ -28,7 +28,7 @@ import torch
 import regard
 from common import MULTI30K_SHAPE, data_folder
 from regard.checkpoint.folder import is_model_folder
-from regard.training.progress import read_metrics
+from regard.training.callbacks import read_metrics
 
 ROUND = (5, 25)  # the steps of a round that are timed
 

@@ -39,7 +39,7 @@ def train(
     of `regard train TASK --help`: `model`, `size`, `from_`, `lora`, `minutes`, `steps`, `learning_rate`, `d_model` …
     Without `out` the run folder is temporary.
     """
-    from regard.training.progress import NullProgress, for_terminal
+    from regard.training.callbacks import NullProgress, for_terminal
 
     reporter = for_terminal() if progress else NullProgress()
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="regard-"))
@@ -60,8 +60,7 @@ def run_training(
     **settings: Any,
 ) -> Run:
     """Like `train`, with scores, samples, folder and report; `settings` include the fields of `RunOptions`."""
-    from regard.training.request import RunOptions
-    from regard.training.run import run_task
+    from regard.training.run import RunOptions, run_task
 
     names = {field.name for field in dataclasses.fields(RunOptions)} & settings.keys()
     options = RunOptions(**{name: settings.pop(name) for name in names})

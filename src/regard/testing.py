@@ -34,9 +34,8 @@ from regard.nn.state_dict import unique_tensors
 from regard.nn.threads import one_thread
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
-from regard.training.progress import NullProgress
-from regard.training.request import RunOptions, TrainRequest
-from regard.training.run import run_splits
+from regard.training.callbacks import NullProgress
+from regard.training.run import RunOptions, TrainRequest, run_splits
 from regard.training.trainer import InterruptedRunError
 from regard.utils.errors import UsageError, unknown
 

@@ -18,7 +18,7 @@ from regard.data.documents import read_documents
 from regard.data.sentence_pairs import longest_sentence
 from regard.tasks.encoder.mlm_eval import MLMEvaluator
 from regard.tasks.fill.predictor import MaskFiller
-from regard.training.progress import read_metrics
+from regard.training.callbacks import read_metrics
 from regard.utils.errors import DataError, RegardError, UsageError
 
 Run = Callable[..., Any]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from regard.registry import tasks
-from regard.training.progress import read_metrics
+from regard.training.callbacks import read_metrics
 
 Run = Callable[..., Any]
 

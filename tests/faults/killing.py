@@ -27,8 +27,7 @@ import regard.tasks.translate.objective
 import regard.training.run  # noqa: F401
 from regard.checkpoint.training_state import last_good_checkpoint
 from regard.cli.main import main
-from regard.training.callbacks import ProgressReporter
-from regard.training.progress import read_metrics
+from regard.training.callbacks import ProgressReporter, read_metrics
 from regard.training.trainer import Trainer
 from regard.utils.atomic_files import is_temporary
 

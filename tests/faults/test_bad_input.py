@@ -23,7 +23,7 @@ import pytest
 from regard.checkpoint.training_state import last_good_checkpoint
 from regard.cli.main import main
 from regard.tasks.translate.objective import TranslateObjective
-from regard.training.progress import MetricsLog, read_metrics
+from regard.training.callbacks import MetricsLog, read_metrics
 from regard.training.trainer import Trainer
 
 Regard = Callable[..., tuple[int, str, str]]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from regard.checkpoint.training_state import last_good_checkpoint
-from regard.training.progress import read_metrics
+from regard.training.callbacks import read_metrics
 from regard.utils.atomic_files import is_temporary
 
 SAVE_EVERY = 3  # seconds; killing.py's clock advances by one second per step

@@ -16,7 +16,7 @@ import pytest
 
 import regard
 from regard.metrics.translation import chrf
-from regard.training.progress import read_metrics
+from regard.training.callbacks import read_metrics
 
 ENGLISH = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",

@@ -33,7 +33,7 @@ from regard.tasks.fill.predictor import MaskFiller
 from regard.tasks.tag.predictor import Tagger
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from regard.tokenizers.training import train_tokenizer
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import FolderError, UsageError
 
 transformers = pytest.importorskip("transformers")

@@ -45,7 +45,7 @@ from regard.tasks.base import Splits
 from regard.tasks.encoder.objective import EncoderInit
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import FolderError, UsageError
 
 HEAD = HeadConfig(kind="question_answering")

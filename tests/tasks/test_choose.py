@@ -24,7 +24,7 @@ from regard.tasks.encoder.batching import collate, encode_pairs
 from regard.tasks.encoder.objective import EncoderInit
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import FolderError, UsageError
 
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")

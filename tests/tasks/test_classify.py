@@ -35,7 +35,7 @@ from regard.tasks.encoder.sequence import (
 from regard.tasks.pair.predictor import PairClassifier
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import FolderError, UsageError
 
 LABELS = ("bad", "good")

@@ -25,7 +25,7 @@ from regard.tasks.encoder.objective import SPECIAL_TOKENS, init_encoder
 from regard.tasks.pair.reader import PairReader
 from regard.tasks.pair.spec import PairTraining
 from regard.tokenizers.training import train_tokenizer
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, UsageError
 
 HEAD = HeadConfig(kind="sequence_classification", labels=("bad", "good"))

@@ -26,7 +26,7 @@ from regard.tasks.tag.reader import TagReader
 from regard.tasks.tag.spec import TagReading
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from regard.tokenizers.training import train_tokenizer
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, FolderError, UsageError
 
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")

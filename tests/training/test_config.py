@@ -12,7 +12,7 @@ from regard.checkpoint.probe import d_model_of
 from regard.tasks.translate.spec import paper_learning_rate
 from regard.training.config import TrainingConfig
 from regard.training.environment import choose_device
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.training.progress import MetricsLog, read_metrics
+from regard.training.callbacks import MetricsLog, read_metrics
 
 
 def test_resuming_forgets_what_came_after_the_checkpoint(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from regard import api
 from regard.checkpoint.atomic_folders import COMMIT
 from regard.registry import tasks
 from regard.tasks.encoder.sequence import SequenceObjective
+from regard.training.callbacks import read_metrics
 from regard.training.config import TrainingConfig
 from regard.training.optimizers import load_state_tensors, make_optimizers, state_tensors
-from regard.training.progress import read_metrics
-from regard.training.request import RunOptions, TrainRequest
+from regard.training.run import RunOptions, TrainRequest
 from regard.utils.errors import UsageError
 
 SMALL: dict[str, Any] = dict(

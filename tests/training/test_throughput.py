@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regard.training import progress
-from regard.training.progress import LineProgress, Throughput
+from regard.training import callbacks
+from regard.training.callbacks import LineProgress, Throughput
 
 
 def test_the_speed_is_known_from_the_first_step_on() -> None:
@@ -54,7 +54,7 @@ def test_the_first_line_waits_until_there_is_something_to_say(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: now)
     lines = LineProgress(every=15.0, first=2.0)
 
     def said(at: float, share: float = 0.5) -> str:

@@ -25,7 +25,7 @@ class Arguments:
 def main(verb: str, words: list[str]) -> None:
     args, _ = parse(Arguments, words, program="regard demo")
     from regard.experiments.demo import REORDERED, SENTENCES, is_demo, run_demo
-    from regard.training.progress import for_terminal
+    from regard.training.callbacks import for_terminal
     from regard.training.trainer import InterruptedRunError
 
     progress = for_terminal()

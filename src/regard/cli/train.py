@@ -57,7 +57,7 @@ def main(verb: str, words: list[str]) -> None:
     if args.out is None:
         raise UsageError("--out is missing: add a run folder, for example --out runs/mine.", argument="out")
     from regard.api import run_training
-    from regard.training.progress import for_terminal
+    from regard.training.callbacks import for_terminal
 
     options = {name: value for name, value in vars(args).items() if name != "json"}
     progress = for_terminal()

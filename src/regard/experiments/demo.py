@@ -13,10 +13,9 @@ from regard.experiments.synthetic_scores import SyntheticScores, measure
 from regard.inspection.alignment import word_links
 from regard.tasks.translate.objective import TranslateObjective
 from regard.tasks.translate.predictor import Translation, Translator
-from regard.training.progress import Progress, read_metrics
+from regard.training.callbacks import Progress, read_metrics
 from regard.training.report import training_curves
-from regard.training.request import RunOptions, TrainRequest
-from regard.training.run import run_request
+from regard.training.run import RunOptions, TrainRequest, run_request
 from regard.views.attention import attention_view, trace_maps
 from regard.views.report import report_view
 from regard.views.view import View

@@ -28,8 +28,7 @@ from regard.tasks.base import Splits
 from regard.tasks.classify.reader import ClassifyReader
 from regard.tasks.classify.spec import ClassifyTraining
 from regard.tasks.data import LabelledExample
-from regard.training.request import TrainRequest
-from regard.training.run import run_splits
+from regard.training.run import TrainRequest, run_splits
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 from regard.views.transfer import Transfer

@@ -5,12 +5,11 @@ A task extends `TrainingConfig` with its own options and may change defaults.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from regard.utils.config import Config
-from regard.utils.errors import UsageError
 
 Optimizer = Literal["muon", "adamw"]
 Schedule = Literal["constant", "linear", "cosine", "trapezoid", "inverse-square-root", "linear-from-peak"]
@@ -45,9 +44,3 @@ class TrainingConfig(Config):
     keep_weights: KeepWeights = Field("last", description="Weights to save: last, or best by validation loss.")
     patience: int = Field(0, ge=0, description="Stop after this many evaluations without a lower loss; 0 means never.")
     log_every: int = Field(10, ge=1, description="Steps between lines of metrics.jsonl.")
-
-    @model_validator(mode="after")
-    def _one_budget(self) -> Self:
-        if self.steps is not None and self.minutes is not None:
-            raise UsageError("give --steps or --minutes, not both.", argument="minutes", value=self.minutes)
-        return self

@@ -21,7 +21,7 @@ from regard.nn.hooks import Trace
 if TYPE_CHECKING:
     from regard.training.callbacks import Callback
     from regard.training.pretrained_init import PretrainedInit
-    from regard.training.request import TrainRequest
+    from regard.training.run import TrainRequest
 
 
 class Loss(NamedTuple):

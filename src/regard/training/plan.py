@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.models.costs import Costs
 from regard.registry import architectures, tasks
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError, unknown
 
 VOCAB_SIZE = 8000  # used if neither the preset nor the task sets one

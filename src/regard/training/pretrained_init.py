@@ -15,7 +15,7 @@ from regard.checkpoint.predictors import LORA, Weights
 from regard.nn.lora import adapter_tensors, add_adapters, merge
 from regard.nn.lora_config import LoRAConfig
 from regard.nn.state_dict import unique_tensors
-from regard.training.request import flag
+from regard.training.run import flag
 from regard.utils.config import Config, to_dict
 from regard.utils.errors import UsageError
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.metrics.score import Score
 from regard.nn.hooks import Trace
+from regard.training.callbacks import clock, read_metrics
 from regard.training.objective import Objective, Sample
-from regard.training.progress import clock, read_metrics
 from regard.views.attention import attention_view, default_map, trace_maps
 from regard.views.report import report_view
 from regard.views.view import View

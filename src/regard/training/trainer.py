@@ -26,7 +26,7 @@ from regard.checkpoint.folder import is_model_folder
 from regard.checkpoint.training_state import Checkpoint, last_good_checkpoint, write_checkpoint
 from regard.data.batches import BatchPlan
 from regard.nn.state_dict import load_into, trainable_tensors
-from regard.training.callbacks import Callback, default_callbacks
+from regard.training.callbacks import Callback, NullProgress, Progress, Throughput, default_callbacks
 from regard.training.config import TrainingConfig
 from regard.training.data_parallel import DataParallel, StepLoss, choose_num_replicas
 from regard.training.objective import Objective
@@ -38,8 +38,7 @@ from regard.training.optimizers import (
     set_lr_factor,
     state_tensors,
 )
-from regard.training.progress import NullProgress, Progress, Throughput
-from regard.training.request import BUDGET, ResumeCommand, resume_in_python
+from regard.training.run import BUDGET, ResumeCommand, resume_in_python
 from regard.utils.config import to_dict
 from regard.utils.errors import DivergenceError, RegardError, UsageError
 
@@ -95,8 +94,8 @@ class Trainer:
         resume_command: ResumeCommand = resume_in_python,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if config.steps is None and config.minutes is None:
-            raise UsageError("training needs a budget: give --steps or --minutes.", argument="steps")
+        if (config.steps is None) == (config.minutes is None):
+            raise UsageError("training needs one budget: give --steps or --minutes.", argument="steps")
         self.objective, self.config, self.run_folder = objective, config, run_folder
         self.model: nn.Module = objective.model
         self.progress = progress or NullProgress()

@@ -21,7 +21,7 @@ from regard.tasks.base import Splits
 from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
 from regard.tasks.encoder.objective import EncoderInit, EncoderObjective, windows_note
 from regard.training.objective import Sample, SampleNames
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import number_of
 
 NO_ANSWER = "(no answer)"

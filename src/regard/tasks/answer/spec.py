@@ -7,7 +7,7 @@ from pydantic import Field as Option
 from regard.data.columns import PASSAGES, QUESTIONS
 from regard.spec import Field
 from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_recipe, encoder_task
-from regard.training.request import Recipe, TrainRequest
+from regard.training.run import Recipe, TrainRequest
 from regard.utils.config import Config, field_default
 from regard.utils.errors import UsageError
 

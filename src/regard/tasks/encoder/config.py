@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator
 from regard.checkpoint.probe import d_model_of, probe_config
 from regard.spec import TaskSpec
 from regard.training.config import KeepWeights, Optimizer, Schedule, TrainingConfig, WeightAveraging
-from regard.training.request import Recipe, TrainRequest
+from regard.training.run import Recipe, TrainRequest
 from regard.utils.config import Config, field_default
 from regard.utils.errors import UsageError, unknown
 

@@ -36,7 +36,7 @@ from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from regard.training.callbacks import Callback, ExtraMetrics, ExtraScores
 from regard.training.objective import Loss, Objective, Sample
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError, number_of
 
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")

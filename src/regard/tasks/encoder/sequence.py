@@ -29,7 +29,7 @@ from regard.tasks.encoder.inference import predict_logits
 from regard.tasks.encoder.objective import EncoderInit, EncoderObjective
 from regard.tasks.encoder.predictor import HeadPredictor
 from regard.training.objective import Sample, SampleNames
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError, shorten_list
 
 

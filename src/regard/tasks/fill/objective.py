@@ -53,7 +53,7 @@ from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
 from regard.training.callbacks import Callback
 from regard.training.objective import Loss, Objective, Sample, SampleNames
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError
 
 EVAL_TOKENS = 1 << 15  # validation tokens of each evaluation during training

@@ -8,7 +8,7 @@ from regard.spec import Field, TaskSpec
 from regard.tasks.encoder.config import ROW_TOKENS, EncoderTraining, ForgettingText
 from regard.tasks.generate.spec import GenerateTraining
 from regard.training.config import TrainingConfig
-from regard.training.request import Recipe, TrainRequest
+from regard.training.run import Recipe, TrainRequest
 from regard.utils.config import Config, field_default
 from regard.utils.errors import UsageError
 

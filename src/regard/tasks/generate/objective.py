@@ -28,7 +28,7 @@ from regard.tasks.generate.spec import GenerateTraining
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.training.objective import Loss, Objective, Sample, SampleNames
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, UsageError
 
 TOKENIZERS = {"char": "char", "bpe": "byte-bpe"}  # kinds by --tokenizer

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from regard.generation.config import SamplingConfig, SearchConfig
 from regard.spec import Field, TaskSpec
 from regard.training.config import Schedule, TrainingConfig
-from regard.training.request import Recipe, TrainRequest
+from regard.training.run import Recipe, TrainRequest
 from regard.utils.config import Config, field_default
 from regard.utils.errors import UsageError
 

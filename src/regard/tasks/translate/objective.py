@@ -30,7 +30,7 @@ from regard.tasks.translate.spec import TranslateTraining
 from regard.tasks.translate.tokenizer_pair import TokenizerPair
 from regard.tokenizers.bpe_dropout import BPEDropout
 from regard.training.objective import Loss, Objective, Sample
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, UsageError, number_of
 
 NUM_SCORED = 500  # validation pairs for the scores at the end

@@ -10,7 +10,7 @@ from regard.generation.config import SearchConfig
 from regard.models.transformer.config import MODERN
 from regard.spec import Field, TaskSpec
 from regard.training.config import TrainingConfig
-from regard.training.request import Recipe, TrainRequest
+from regard.training.run import Recipe, TrainRequest
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 

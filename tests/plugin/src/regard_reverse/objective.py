@@ -18,7 +18,7 @@ from regard.tasks.base import Splits
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
 from regard.training.objective import Loss, Objective, Sample
-from regard.training.request import TrainRequest
+from regard.training.run import TrainRequest
 from regard_reverse.predictor import Reverser, decoder_ids, encoder_ids
 
 
