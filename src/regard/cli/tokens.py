@@ -13,18 +13,18 @@ from regard.checkpoint.probe import check_folder
 from regard.cli.options import option, parse
 from regard.cli.output import check_free, print_json, print_line
 
-COLOURS = ("on bright_cyan", "on bright_yellow", "on bright_green", "on bright_magenta", "on bright_blue")
+COLORS = ("on bright_cyan", "on bright_yellow", "on bright_green", "on bright_magenta", "on bright_blue")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Show the tokens of a text in colour, with their ids and the merges that made them."""
+    """Show the tokens of a text in color, with their ids and the merges that formed them."""
 
-    model: tyro.conf.Positional[Path] = option("A model folder.")
-    text: tyro.conf.Positional[str] = option("The text to cut.")
-    side: Literal["source", "target"] = option("Whose vocabulary, where the two languages have their own.", "source")
-    out: Path | None = option("Write the coloured view as a page (.html) or picture (.svg, .png) too.", None)
-    force: bool = option("Replace a file that is already there.", False)
+    model: tyro.conf.Positional[Path] = option("Model folder.")
+    text: tyro.conf.Positional[str] = option("Text to tokenize.")
+    side: Literal["source", "target"] = option("Tokenizer to use, if source and target have their own.", "source")
+    out: Path | None = option("Also write the colored tokens to a file: .html, .svg or .png.", None)
+    force: bool = option("Replace an existing file.", False)
     json: bool = option("Print the tokens as JSON.", False)
 
 
@@ -52,11 +52,11 @@ def main(verb: str, words: list[str]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    coloured = Text()
+    colored = Text()
     for number, span in enumerate(spans):
-        coloured.append(span.text, style=f"black {COLOURS[number % len(COLOURS)]}")
+        colored.append(span.text, style=f"black {COLORS[number % len(COLORS)]}")
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-    console.print(coloured)
+    console.print(colored)
     for span in spans:
         print_line(f"{span.id:>7}  {span.token}")
     for word in merges or ():
