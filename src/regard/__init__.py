@@ -12,7 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = dict.fromkeys(("evaluate", "load", "look", "predict", "train", "views_of"), "regard.api")
+_API = ("evaluate", "export_model", "import_model", "load", "look", "plan", "predict", "train", "views_of")
+_MODULES = dict.fromkeys(_API, "regard.api")
 _MODULES |= {"capture": "regard.nn.hooks", "edit": "regard.nn.hooks", "senses": "regard.inspection.senses"}
 _PACKAGES = ("models", "tasks")  # can be called: `regard.tasks()` and `regard.models()` return the registries
 

@@ -1,4 +1,4 @@
-"""The public functions: train, load, predict, evaluate, look, views_of.
+"""The public functions: train, load, predict, evaluate, look, views_of, import_model, export_model, plan.
 
 They use the registry and the contracts of `regard.spec` and `regard.tasks.base` and name no task or architecture. Each
 function imports what it needs when it is called.
@@ -6,7 +6,6 @@ function imports what it needs when it is called.
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from regard.metrics.score import Scores
     from regard.nn.quantized import Precision
     from regard.tasks.base import Notify, Predictor
+    from regard.training.plan import Plan
     from regard.training.run import Run
     from regard.views.view import View
 
@@ -59,12 +59,10 @@ def run_training(
     validation: PathLike | Sequence[PathLike] | None = None,
     **settings: Any,
 ) -> Run:
-    """Like `train`, with scores, samples, folder and report; `settings` include the fields of `RunOptions`."""
-    from regard.training.run import RunOptions, run_task
+    """Like `train`, with scores, samples, folder and report."""
+    from regard.training.run import run_task
 
-    names = {field.name for field in dataclasses.fields(RunOptions)} & settings.keys()
-    options = RunOptions(**{name: settings.pop(name) for name in names})
-    return run_task(task, _paths(data), out=Path(out), validation=_paths(validation), options=options, **settings)
+    return run_task(task, _paths(data), out=Path(out), validation=_paths(validation), **settings)
 
 
 def load(folder: PathLike, *, task: str | None = None, precision: Precision = "fp32") -> Predictor[Any]:
@@ -144,6 +142,28 @@ def views_of(model: Predictor[Any] | PathLike) -> dict[str, str]:
     supported = {name: view for name, view in registry.usable().items() if view.needs <= predictor.capabilities}
     first = [name for name in predictor.spec.views if name in supported]
     return {name: supported[name].summary for name in dict.fromkeys([*first, *supported])}
+
+
+def import_model(folder: PathLike, out: PathLike, *, force: bool = False) -> Predictor[Any]:
+    """Convert a Hugging Face folder into a regard folder, and return its predictor."""
+    from regard.checkpoint.predictors import import_folder
+
+    predictor: Predictor[Any] = import_folder(Path(folder), Path(out), force=force)
+    return predictor
+
+
+def export_model(folder: PathLike, out: PathLike, *, force: bool = False) -> list[str]:
+    """Write a folder that `transformers` loads with the same logits. Return its class, then notes for the user."""
+    from regard.checkpoint.predictors import export_folder
+
+    return list(export_folder(Path(folder), Path(out), force=force))
+
+
+def plan(preset: str, **options: Any) -> Plan:
+    """Count parameters, memory and compute of a preset without building it; `options` as in `regard plan --help`."""
+    from regard.training.plan import plan as plan_preset
+
+    return plan_preset(preset, **options)
 
 
 def _predictor(model: Predictor[Any] | PathLike) -> Predictor[Any]:

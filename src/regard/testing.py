@@ -34,8 +34,8 @@ from regard.nn.state_dict import unique_tensors
 from regard.nn.threads import one_thread
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
-from regard.training.callbacks import NullProgress
-from regard.training.run import RunOptions, TrainRequest, run_splits
+from regard.training.callbacks import NullProgress, Progress
+from regard.training.run import TrainRequest, run_splits
 from regard.training.trainer import InterruptedRunError
 from regard.utils.errors import UsageError, unknown
 
@@ -75,19 +75,13 @@ class TaskCase:
         """This task, or the task that trains its models."""
         return self.spec if self.spec.trainable else tasks[self.spec.uses]
 
-    def train(self, name: str, **options: Any) -> Path:
+    def train(self, name: str, *, progress: Progress | None = None, **options: Any) -> Path:
         """Train the smallest model for a few steps, on one thread as in a forked process."""
         out, task = self.folder / name, self.trained_task
         smallest = {**self.architecture.test_settings, **task.test_settings, "num_evals": 1}
-        request = TrainRequest.parse(
-            task.name,
-            {**smallest, **self.settings, "steps": STEPS},
-            out=out,
-            architecture=self.architecture.name,
-            options=RunOptions(**options),
-        )
+        settings = {**smallest, **self.settings, **options, "steps": STEPS, "model": self.architecture.name}
         with one_thread():
-            run_splits(request, self.splits)
+            run_splits(TrainRequest.parse(task.name, settings, out=out, progress=progress), self.splits)
         return out
 
     @property

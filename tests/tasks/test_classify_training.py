@@ -144,8 +144,7 @@ def test_the_separator_of_labels_is_found(separator: str, tmp_path: Path) -> Non
 
 
 def request_for(out: Path, *, task: str = "classify", **settings: Any) -> TrainRequest:
-    own = {name: settings.pop(name) for name in ("pretrained", "lora", "size") if name in settings}
-    return TrainRequest.parse(task, settings, out=out, **own)
+    return TrainRequest.parse(task, settings, out=out)
 
 
 @pytest.mark.parametrize(("steps", "epochs"), [(1, 40), (2, 40), (8, 38), (30, 10), (100, 3), (5000, 3)])
@@ -189,16 +188,16 @@ def test_m150_early_stopping_keeps_the_best_weights(
     given: dict[str, str], keep_weights: str, encoder: Path, tmp_path: Path
 ) -> None:
     for patience, kept in ((0, given.get("keep_weights", "last")), (2, keep_weights)):
-        request = request_for(tmp_path / "run", pretrained=encoder, patience=patience, **given)
+        request = request_for(tmp_path / "run", from_=encoder, patience=patience, **given)
         assert request.config.keep_weights == kept
 
 
 def test_a_narrow_encoder_has_a_higher_learning_rate(encoder: Path, tmp_path: Path) -> None:
     wide = encoder_folder(tmp_path / "wide", d_model=384)
-    rates = [request_for(tmp_path / "run", pretrained=folder).config.learning_rate for folder in (encoder, wide)]
+    rates = [request_for(tmp_path / "run", from_=folder).config.learning_rate for folder in (encoder, wide)]
     assert rates == [1e-3, 5e-5]
-    assert request_for(tmp_path / "run", pretrained=wide, lora=True).config.learning_rate == 1e-3
-    assert request_for(tmp_path / "run", pretrained=wide, learning_rate=0.5).config.learning_rate == 0.5
+    assert request_for(tmp_path / "run", from_=wide, lora=True).config.learning_rate == 1e-3
+    assert request_for(tmp_path / "run", from_=wide, learning_rate=0.5).config.learning_rate == 0.5
 
 
 @pytest.mark.parametrize("setting", ["label_smoothing", "batch_tokens", "pooler"])
@@ -221,7 +220,7 @@ def test_m149_a_new_pooler_is_trained(way: str, pooler: bool, tmp_path: Path) ->
         "lora on all": {"lora": True, "lora_rank": 2, "lora_targets": "all"},
         "whole": {},
     }[way]
-    ready = init_encoder(request_for(tmp_path / "run", pretrained=encoder, **settings), HEAD, ["a b"])
+    ready = init_encoder(request_for(tmp_path / "run", from_=encoder, **settings), HEAD, ["a b"])
     model = ready.model
     assert model.head.output.weight.requires_grad
     assert model.bert.pooler is not None

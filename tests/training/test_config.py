@@ -39,8 +39,7 @@ def test_values_that_cannot_be_are_refused_by_name(name: str, value: float) -> N
 
 
 def request(task: str, out: Path, **settings: Any) -> TrainRequest:
-    size, pretrained, lora = (settings.pop(name, None) for name in ("size", "from_", "lora"))
-    return TrainRequest.parse(task, settings, out=out, size=size, pretrained=pretrained, lora=bool(lora))
+    return TrainRequest.parse(task, settings, out=out)
 
 
 def test_the_papers_rate_follows_width_and_warm_up(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from regard.tasks.encoder.sequence import SequenceObjective
 from regard.training.callbacks import read_metrics
 from regard.training.config import TrainingConfig
 from regard.training.optimizers import load_state_tensors, make_optimizers, state_tensors
-from regard.training.run import RunOptions, TrainRequest
+from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError
 
 SMALL: dict[str, Any] = dict(
@@ -144,8 +144,7 @@ def test_ids_and_optimizer_states_go_to_the_device_of_the_model(reviews: Path, t
 
 
 def parse(tmp_path: Path, task: str = "classify", **settings: Any) -> TrainRequest:
-    own = {name: settings.pop(name) for name in ("architecture", "size", "lora", "options") if name in settings}
-    return TrainRequest.parse(task, settings, out=tmp_path / "m", **own)
+    return TrainRequest.parse(task, settings, out=tmp_path / "m")
 
 
 def test_settings_go_to_the_config_that_has_them(tmp_path: Path) -> None:
@@ -164,8 +163,8 @@ def test_settings_go_to_the_config_that_has_them(tmp_path: Path) -> None:
         ({"stepz": 3}, "setting", "stepz"),
         ({"lr": 3}, "setting", "lr"),
         ({"size": "hugge"}, "size", "hugge"),
-        ({"architecture": "berd"}, "architecture", "berd"),
-        ({"architecture": "gpt"}, "model", "gpt"),
+        ({"model": "berd"}, "architecture", "berd"),
+        ({"model": "gpt"}, "model", "gpt"),
         ({"d_model": -1}, "d_model", -1),
         ({"schedule": "cosin"}, "schedule", "cosin"),
         ({"threshold": 2}, "threshold", 2),
@@ -201,11 +200,17 @@ def test_suggestions(tmp_path: Path) -> None:
         assert given not in (error.value.allowed or ()), "a synonym is suggested and never accepted"
 
 
-@pytest.mark.parametrize(("options", "argument"), [({"save_every": 0}, "save_every"), ({"device": "gpu"}, "device")])
-def test_wrong_run_options(options: dict[str, Any], argument: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("save_every", 0), ("save_every", "soon"), ("device", "gpu"), ("device", 3), ("resume", "maybe"), ("size", 3),
+        ("lora", "maybe"), ("from_", 3), ("model", 3),
+    ],
+)  # fmt: skip
+def test_wrong_run_options(name: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
-        RunOptions(**options)
-    assert error.value.argument == argument
+        parse(tmp_path, **{name: value})
+    assert (error.value.argument, error.value.value) == (name, value)
 
 
 def test_validation_files_need_training_files(reviews: Path, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class Line:
     loss_unit = "tokens"
     reports_perplexity = True
     sparse_embeddings: Sequence[object] = ()
+    num_validation_targets = 0
 
     def __init__(self, *, spoil_at: int | None = None, worse_from: int | None = None) -> None:
         torch.manual_seed(0)
@@ -545,18 +546,27 @@ def test_evaluations_take_a_tenth_of_a_time_budget_at_most(tmp_path: Path) -> No
     for number, when in enumerate(task.evaluated[1:-1], 2):
         assert 2.0 * number <= 0.1 * when
     assert len(task.evaluated) == 6
-    assert task.evaluated[-1] == 120.0, "the last one takes place in any case"
+    assert task.evaluated[-1] == 120.0, "the last one fits into the tenth"
     assert state.step == 110
     rows = [row["step"] for row in read_metrics(tmp_path) if "validation_loss" in row]
     assert len(rows) == 6 and rows[-1] == 110
 
 
-def test_a_slow_evaluation_takes_place_twice(tmp_path: Path) -> None:
+def test_a_slow_evaluation_takes_place_once(tmp_path: Path) -> None:
     clock = Clock()
     task = Timed(clock, step=1.0, evaluation=8.0)
     state = Trainer(task, config(steps=None, minutes=1.0, num_evals=10), tmp_path, clock=clock).fit()
-    assert task.evaluated == [6.0, 60.0]
-    assert state.step == 52
+    assert task.evaluated == [6.0], "the others would take more than a tenth of the minute"
+    assert (state.step, state.eval_step) == (52, 6)
+
+
+def test_an_evaluation_that_is_estimated_to_be_slow_waits_until_the_end(tmp_path: Path) -> None:
+    clock = Clock()
+    task = Timed(clock, step=1.0, evaluation=8.0)
+    task.num_validation_targets = 10_000  # three seconds each for the targets of one step
+    state = Trainer(task, config(steps=None, minutes=1.0, num_evals=10), tmp_path, clock=clock).fit()
+    assert task.evaluated == [60.0]
+    assert (state.step, state.eval_step) == (60, 60)
 
 
 def test_quick_evaluations_take_place_as_planned(tmp_path: Path) -> None:

@@ -40,12 +40,12 @@ class Export(Import):
 def main(verb: str, words: list[str]) -> None:
     args, _ = parse(Import if verb == "import" else Export, words, program=f"regard {verb}")
     check_folder(args.folder)
-    from regard.checkpoint.predictors import export_folder, import_folder
+    from regard.api import export_model, import_model
 
     if verb == "import":
-        model, notes = repr(import_folder(args.folder, args.out, force=args.force)), []
+        model, notes = repr(import_model(args.folder, args.out, force=args.force)), []
     else:
-        model, *notes = export_folder(args.folder, args.out, force=args.force)
+        model, *notes = export_model(args.folder, args.out, force=args.force)
     record = {"folder": str(args.out), "model": model, "notes": notes}
     print_result(record, [f"{args.out}: {model}"], as_json=args.json)
     for line in [] if args.json else notes:

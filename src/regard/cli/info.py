@@ -84,7 +84,7 @@ def _architecture(name: str) -> dict[str, Any]:
 
 
 def _print_plan(preset: str, json: bool, **options: Any) -> None:
-    from regard.training.plan import plan
+    from regard.api import plan
 
     costs = plan(preset, **options)
     print_result(costs.as_dict(), [str(costs)], as_json=json)

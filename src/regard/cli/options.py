@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from regard.utils.config import Config, value_type
+from regard.utils.errors import UsageError, suggest_name
 
 T = TypeVar("T")
 Flag = tuple[str, Any, Any]  # name, type, dataclass field
@@ -55,6 +57,7 @@ def parse(
             if not is_mapping and not (name in own or name in settings or name in section.without):
                 settings[name] = info
                 flags.append(_config_flag(name, info, section))
+    _refuse_unknown(words, [*own, *settings], program)
     parsed: Any = tyro.cli(
         dataclasses.make_dataclass(command.__name__, flags, frozen=True, kw_only=True),
         args=list(words),
@@ -68,6 +71,18 @@ def parse(
         if isinstance(extra, dict) and extra.get("file") == "lines":
             given[name] = _texts(given[name])
     return command(**{name: getattr(parsed, name) for name in own}), given
+
+
+def _refuse_unknown(words: Sequence[str], fields: Sequence[str], program: str) -> None:
+    """Refuse an option that does not exist, with the name that the user probably meant."""
+    known = ["--help", *("--" + field.strip("_").replace("_", "-") for field in fields)]
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        name = word.partition("=")[0].replace("_", "-")
+        if name.startswith("--") and name not in known:
+            meant = suggest_name(name, known)
+            hint = "" if meant is None else f" Did you mean {meant}?"
+            message = f"unknown option {name}.{hint} `{program} --help` lists the options."
+            raise UsageError(message, argument="option", value=name, allowed=known, hint=meant)
 
 
 def _texts(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,7 +130,7 @@ def _config_flag(name: str, info: FieldInfo, section: Section) -> Flag:
 def _flag(
     field: str, kind: Any, default: Any, hint: str, metavar: str | None, help: str | None, name: str | None = None
 ) -> Flag:
-    note = tyro.conf.arg(name=name, help=help or "", metavar=metavar, help_behavior_hint=hint)
+    note = tyro.conf.arg(name=name or field.strip("_"), help=help or "", metavar=metavar, help_behavior_hint=hint)
     annotation = Annotated.__class_getitem__((kind, note))  # type: ignore[attr-defined]
     return field, annotation, dataclasses.field(default=default)
 

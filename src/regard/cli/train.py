@@ -16,6 +16,7 @@ from regard.cli.output import print_line, print_result
 from regard.nn.lora_config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
+from regard.training.config import ModelOptions, RunOptions
 from regard.utils.errors import UsageError, unknown
 
 
@@ -24,14 +25,6 @@ class Arguments:
     data: tyro.conf.Positional[tuple[Path, ...]] = option("Data files (default: the built-in dataset).", ())
     out: Path | None = option("Run folder to write (required).", None)
     validation: tuple[Path, ...] = option("Validation files (default: a part of DATA is held out).", ())
-    model: str | None = option("Architecture (see above).", None, metavar="NAME")
-    size: str | None = option("Preset that sets the shape of a new model (see above).", None, metavar="NAME")
-    from_: str | None = option("Start from the weights in this model folder, or hf:owner/name.", None, name="from")
-    lora: bool = option("With --from: train LoRA adapters and freeze the other weights.", False)
-    device: str = option("auto, cpu, cuda or mps.", "auto", metavar="NAME")
-    save_every: float = option("Seconds between checkpoints.", 60.0)
-    resume: bool = option("Resume from the last good checkpoint in --out.", False)
-    force: bool = option("Replace an earlier run in --out.", False)
     json: bool = option("Print the result as JSON.", False)
 
 
@@ -59,14 +52,15 @@ def main(verb: str, words: list[str]) -> None:
     from regard.api import run_training
     from regard.training.callbacks import for_terminal
 
-    options = {name: value for name, value in vars(args).items() if name != "json"}
     progress = for_terminal()
     try:
         run = run_training(
             task,
+            args.data,
+            out=args.out,
+            validation=args.validation,
             progress=progress,
             resume_command=lambda _, steps: resume_command(["train", *words], steps=steps),
-            **options,
             **settings,
         )
     finally:
@@ -82,6 +76,8 @@ def _trainable() -> dict[str, TaskSpec]:
 def _sections(spec: TaskSpec, architecture: Architecture) -> list[Section]:
     assert spec.train_config is not None, "the task is trainable"
     sections = [
+        Section(ModelOptions),
+        Section(RunOptions),
         Section(spec.train_config, without=spec.fixed, defaults=spec.default_help),
         Section(architecture.config, without=architecture.fixed | spec.fixed, default="set by --size"),
         Section(spec.predict_config, without=spec.fixed),

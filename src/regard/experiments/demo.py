@@ -15,7 +15,7 @@ from regard.tasks.translate.objective import TranslateObjective
 from regard.tasks.translate.predictor import Translation, Translator
 from regard.training.callbacks import Progress, read_metrics
 from regard.training.report import training_curves
-from regard.training.run import RunOptions, TrainRequest, run_request
+from regard.training.run import TrainRequest, run_request
 from regard.views.attention import attention_view, trace_maps
 from regard.views.report import report_view
 from regard.views.view import View
@@ -71,8 +71,8 @@ def is_demo(folder: Path) -> bool:
 
 def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progress) -> Demo:
     """Train on the built-in synthetic dataset, score the model against the gold annotations, and write one page."""
-    options = RunOptions(force=force, progress=progress)
-    request = TrainRequest.parse("translate", SETTINGS | {"minutes": minutes}, out=out, size="tiny", options=options)
+    settings = {**SETTINGS, "size": "tiny", "minutes": minutes, "force": force}
+    request = TrainRequest.parse("translate", settings, out=out, progress=progress)
     translator: Translator = run_request(request, [], []).predictor
     progress.say("evaluating: test sentences, unseen combinations, pronouns, word alignments")
     scores = measure(translator)

@@ -156,7 +156,7 @@ def _train(
         "seed": seed,
         **({} if rate is None else {"learning_rate": rate}),
     }
-    run = run_splits(TrainRequest.parse("classify", settings, out=out, pretrained=weights), splits)
+    run = run_splits(TrainRequest.parse("classify", {**settings, "from_": weights}, out=out), splits)
     shutil.rmtree(out)
     return {score.name: score.value for score in run.scores}
 

@@ -123,7 +123,8 @@ class Evaluation(Callback):
     """Measures the validation loss `num_evals` times, evenly spaced over the budget.
 
     With a time budget, an evaluation is postponed as long as all evaluations together would take more than a tenth of
-    the elapsed time; the last one always takes place. With a budget in steps, evaluations do not depend on time.
+    the elapsed time. If none was possible, one takes place at the end. With a budget in steps, evaluations do not
+    depend on time.
     """
 
     def __init__(self, num_evals: int) -> None:
@@ -131,7 +132,7 @@ class Evaluation(Callback):
 
     def on_step_end(self, trainer: Trainer) -> None:
         due = int(trainer.fraction() * self.num_evals + 1e-9)
-        if due > trainer.state.num_evals and (trainer.fraction() >= 1 or self._affordable(trainer)):
+        if due > trainer.state.num_evals and self._affordable(trainer):
             trainer.state.num_evals = due
             trainer.evaluate()
 
@@ -140,14 +141,15 @@ class Evaluation(Callback):
         state = trainer.state
         if trainer.config.minutes is not None and trainer.fraction() >= 1 and state.num_evals < self.num_evals:
             state.num_evals = self.num_evals
-            if state.eval_step != state.step:
+            if state.eval_step != state.step and self._affordable(trainer):
                 trainer.evaluate()
 
     def _affordable(self, trainer: Trainer) -> bool:
         state = trainer.state
-        if trainer.config.minutes is None or not state.eval_step:  # the first evaluation shows how long they take
+        if trainer.config.minutes is None or (trainer.fraction() >= 1 and not state.eval_step):
             return True
-        return state.eval_seconds + state.last_eval_seconds <= MAX_EVAL_FRACTION * state.seconds
+        expected = state.last_eval_seconds if state.eval_step else trainer.estimated_eval_seconds()
+        return state.eval_seconds + expected <= MAX_EVAL_FRACTION * state.seconds
 
 
 class KeepBestWeights(Callback):

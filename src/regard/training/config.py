@@ -1,4 +1,4 @@
-"""Training options that all tasks share: budget, optimizer, schedule, regularization and evaluation. Needs no torch.
+"""Options that all training runs share: the model to start from, the run itself, and the training. Needs no torch.
 
 A task extends `TrainingConfig` with its own options and may change defaults.
 """
@@ -17,6 +17,24 @@ WeightAveraging = Literal["none", "ema", "tail"]
 KeepWeights = Literal["last", "best"]
 
 MAX_SEED = 2**32
+
+
+class ModelOptions(Config):
+    """The model to train."""
+
+    model: str | None = Field(None, description="Architecture (see above).")
+    size: str | None = Field(None, description="Preset that sets the shape of a new model (see above).")
+    from_: str | None = Field(None, description="Start from the weights in this model folder, or hf:owner/name.")
+    lora: bool = Field(False, description="With --from: train LoRA adapters and freeze the other weights.")
+
+
+class RunOptions(Config):
+    """Options that do not affect the result of a run."""
+
+    device: str = Field("auto", description="auto, cpu, cuda or mps.")
+    save_every: float = Field(60.0, gt=0, description="Seconds between checkpoints.")
+    resume: bool = Field(False, description="Resume from the last good checkpoint in --out.")
+    force: bool = Field(False, description="Replace an earlier run in --out.")
 
 
 class TrainingConfig(Config):

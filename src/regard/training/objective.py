@@ -62,6 +62,7 @@ class Objective(ABC):
     sources: Sequence[CardData] = ()  # for the model card; if given, they replace the sources of the reader
     notes: Sequence[str] = ()  # messages to the user about the data and automatic settings
     lr_multipliers: Mapping[Tensor, float] = {}  # learning-rate factors of parameters, if not 1
+    num_validation_targets: int = 0  # predictions that `validation_loss` averages over, if known, in `loss_unit`
     sparse_embeddings: Sequence[Any] = ()  # large embeddings with a `sparse` attribute; a batch uses few rows
 
     @classmethod

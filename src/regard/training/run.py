@@ -1,7 +1,8 @@
 """Training runs for any task: check the request, read the data, prepare, fit, save, evaluate, report.
 
 Settings come as one flat mapping, from flags or Python arguments. Each belongs to one of four configs: training
-(`spec.train_config`), architecture, LoRA, or prediction (stored in the model folder). Settings that are not given come
+(`spec.train_config`), architecture, LoRA, or prediction (stored in the model folder), besides the options of the run
+itself. Settings that are not given come
 from the recipe of the task, the preset or the defaults of the configs, in this order of precedence. Settings and data
 files are checked before torch is imported, so that errors in them are reported immediately.
 """
@@ -23,7 +24,7 @@ from regard.nn.lora_config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
 from regard.training.callbacks import NullProgress, Progress
-from regard.training.config import TrainingConfig
+from regard.training.config import ModelOptions, RunOptions, TrainingConfig
 from regard.training.environment import choose_device, choose_threads, keep_freed_memory
 from regard.utils.config import Config, split_settings, typed_values
 from regard.utils.errors import FolderError, UsageError, unknown
@@ -40,28 +41,6 @@ def resume_in_python(out: Path, steps: int | None = None) -> str:
     """Return the Python call that resumes a run."""
     budget = "" if steps is None else f", steps={steps}"
     return f"regard.train(…, out={str(out)!r}{budget}, resume=True) with the other arguments unchanged"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """Options that do not affect the result of a run."""
-
-    device: str = "auto"
-    save_every: float = 60.0  # seconds between checkpoints
-    resume: bool = False
-    force: bool = False
-    progress: Progress = field(default_factory=NullProgress)
-    resume_command: ResumeCommand = resume_in_python
-
-    def __post_init__(self) -> None:
-        if not self.save_every > 0:
-            raise UsageError(
-                f"save_every must be greater than 0 seconds, got {self.save_every}.",
-                argument="save_every",
-                value=self.save_every,
-            )
-        if self.device != "auto":
-            choose_device(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +66,8 @@ class TrainRequest:
     pretrained: str | None = None  # --from, as the user gave it: a path or hf:owner/name
     folder: Path | None = None  # folder of the pretrained weights
     lora: LoRAConfig | None = None
+    progress: Progress = field(default_factory=NullProgress)
+    resume_command: ResumeCommand = resume_in_python
 
     @classmethod
     def parse(
@@ -95,24 +76,28 @@ class TrainRequest:
         settings: Mapping[str, Any],
         *,
         out: Path,
-        architecture: str | None = None,
-        size: str | None = None,
-        pretrained: Path | str | None = None,
-        lora: bool = False,
-        options: RunOptions | None = None,
+        progress: Progress | None = None,
+        resume_command: ResumeCommand = resume_in_python,
     ) -> TrainRequest:
         """Assign settings to their configs and check them; raise UsageError for invalid ones."""
-        spec, options = tasks[task], options or RunOptions()
+        spec = tasks[task]
         if spec.train_config is None:
             raise UsageError(
                 f"{spec.name} cannot be trained; it uses models trained for other tasks.", argument="task", value=task
             )
-        chosen = _architecture(spec, architecture)
-        if size is not None and size not in chosen.presets:
-            raise unknown("size", size, chosen.presets)
+        if isinstance(settings.get("from_"), Path):
+            settings = {**settings, "from_": str(settings["from_"])}
+        shared = [{k: v for k, v in settings.items() if k in c.field_names()} for c in (ModelOptions, RunOptions)]
+        start, options = ModelOptions(**shared[0]), RunOptions(**shared[1])
+        if options.device != "auto":
+            choose_device(options.device)
+        chosen = _architecture(spec, start.model)
+        if start.size is not None and start.size not in chosen.presets:
+            raise unknown("size", start.size, chosen.presets)
+        own = {name: value for name, value in settings.items() if not any(name in part for part in shared)}
         owners: list[type[Config]] = [spec.train_config, chosen.config, LoRAConfig, spec.predict_config]
         fixed = dict.fromkeys(owners, spec.fixed) | {chosen.config: spec.fixed | chosen.fixed}
-        parts = split_settings(settings, owners, fixed=fixed)
+        parts = split_settings(own, owners, fixed=fixed)
         given, given_model, given_lora, given_predict = map(typed_values, owners, parts)
         request = cls(
             spec=spec,
@@ -122,10 +107,12 @@ class TrainRequest:
             given=given,
             given_model=given_model,
             given_predict=given_predict,
-            given_preset=size,
-            pretrained=None if pretrained is None else str(pretrained),
-            folder=None if pretrained is None else _pretrained_folder(str(pretrained), out),
-            lora=_lora(spec, given_lora, lora=lora, pretrained=pretrained is not None),
+            given_preset=start.size,
+            pretrained=start.from_,
+            folder=None if start.from_ is None else _pretrained_folder(start.from_, out),
+            lora=_lora(spec, given_lora, lora=start.lora, pretrained=start.from_ is not None),
+            progress=progress or NullProgress(),
+            resume_command=resume_command,
         )
         check_output(out, resume=options.resume, force=options.force)
         request.check()
@@ -291,23 +278,11 @@ class Run:
 
 
 def run_task(
-    task: str,
-    data: Sequence[Path] = (),
-    *,
-    out: Path,
-    validation: Sequence[Path] = (),
-    model: str | None = None,
-    size: str | None = None,
-    from_: Path | str | None = None,
-    lora: bool = False,
-    options: RunOptions | None = None,
-    **settings: Any,
+    task: str, data: Sequence[Path] = (), *, out: Path, validation: Sequence[Path] = (), **settings: Any
 ) -> Run:
-    """Train a model for a task; `settings` can be any settings of its configs."""
-    request = TrainRequest.parse(
-        task, settings, out=out, architecture=model, size=size, pretrained=from_, lora=lora, options=options
-    )
-    return run_request(request, data, validation)
+    """Train a model for a task; `settings` are the arguments of `TrainRequest.parse` and its flat settings."""
+    context = {name: settings.pop(name) for name in ("progress", "resume_command") if name in settings}
+    return run_request(TrainRequest.parse(task, settings, out=out, **context), data, validation)
 
 
 def run_request(request: TrainRequest, data: Sequence[Path], validation: Sequence[Path]) -> Run:
@@ -342,9 +317,9 @@ def _fit(request: TrainRequest, objective: Any, sources: Sequence[CardData]) -> 
     def note(*lines: str) -> None:
         notes.extend(filter(None, lines))
         for line in filter(None, lines):
-            options.progress.say(line)
+            request.progress.say(line)
 
-    options.progress.say(objective.describe())
+    request.progress.say(objective.describe())
     note(*map(str, (device, choose_threads(), keep_freed_memory())), *objective.notes, request.note_budget(config))
     callbacks = objective.callbacks()
     pretrained = objective.init.identity() if objective.init else {"from": None}
@@ -353,10 +328,10 @@ def _fit(request: TrainRequest, objective: Any, sources: Sequence[CardData]) -> 
         config,
         out,
         save_every=options.save_every,
-        progress=options.progress,
+        progress=request.progress,
         identity={**objective.settings(), "examples": objective.fingerprint(), **pretrained},
         lr_multipliers=objective.lr_multipliers,
-        resume_command=options.resume_command,
+        resume_command=request.resume_command,
         callbacks=callbacks,
     )
     if options.force:  # remove the earlier run only after this one has passed all checks
@@ -383,7 +358,7 @@ def _fit(request: TrainRequest, objective: Any, sources: Sequence[CardData]) -> 
 
     try:
         save(())  # save before evaluating, so that a failed evaluation does not lose the model
-        options.progress.say(f"evaluating: {objective.scored_on}")
+        request.progress.say(f"evaluating: {objective.scored_on}")
         scores, samples = objective.evaluate()
         note(no_better(scores))
         for callback in callbacks:
@@ -394,12 +369,12 @@ def _fit(request: TrainRequest, objective: Any, sources: Sequence[CardData]) -> 
         notes.append(f"scores: on {objective.scored_on}")
         write_report(out / REPORT, objective, scores=scores, samples=samples, settings=settings, notes=notes)
     except KeyboardInterrupt:
-        command = options.resume_command(out, None)
+        command = request.resume_command(out, None)
         raise InterruptedRunError(
             f"interrupted after training, which is saved. Evaluate the model with:\n  {command}", hint=command
         ) from None
     except FolderError as error:
-        command = options.resume_command(out, None)
+        command = request.resume_command(out, None)
         raise FolderError(
             f"{error} The training run is saved. Write the model with:\n  {command}", path=error.path, hint=command
         ) from error

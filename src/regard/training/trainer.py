@@ -177,6 +177,10 @@ class Trainer:
             steps=self.config.steps - self.state.step, num_evals=self.config.num_evals - self.state.num_evals
         )
 
+    def estimated_eval_seconds(self) -> float:
+        """Estimate the time of the first evaluation: a forward pass takes about a third of a training step."""
+        return self.objective.num_validation_targets / max(3 * self.throughput.speed, 1e-9)
+
     def stop(self) -> None:
         """End the run after the current step, even if some of the budget is left."""
         self._stopped = True

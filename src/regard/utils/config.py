@@ -7,6 +7,7 @@ description, a default and a range. Unknown keys and bad values raise a `UsageEr
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing
 from collections.abc import Mapping
 from types import NoneType
@@ -19,6 +20,7 @@ from pydantic_core import ErrorDetails
 from regard.utils.errors import UsageError, unknown
 
 T = TypeVar("T")
+_NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 
 # What a field expects, by the prefix of pydantic's error type.
 _EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false", "string": "a string", "tuple": "a list",
@@ -95,7 +97,8 @@ def usage_error(error: ValidationError, config: type[BaseModel]) -> UsageError:
     choices = _choices(config.model_fields[field].annotation) if field in config.model_fields else ()
     if fault["type"] == "literal_error" and choices and isinstance(value, str):
         return unknown(field, value, choices)
-    shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}…"
+    shown = value if isinstance(value, str) and _NUMBER.fullmatch(value) else repr(value)  # a flag's 0 is '0'
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}…"
     return UsageError(f"{name} must be {_expected(fault, choices)}, not {shown}.", argument=field, value=value)
 
 
