@@ -25,7 +25,7 @@ from pydantic_core import PydanticUndefined
 from regard.cli import main as cli
 from regard.cli import options
 from regard.registry import ARCHITECTURES, TASKS, VIEWS, architectures, tasks, views
-from regard.training.config import TrainingConfig
+from regard.training.config import ModelOptions, RunOptions, TrainingConfig
 from regard.utils.config import Config
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
@@ -104,7 +104,7 @@ def config_flags(section: options.Section, taken: set[str]) -> Iterator[Flag]:
             continue
         taken.add(name)
         default = section.defaults.get(name) or section.default or _default(info.default)
-        yield Flag("--" + name.replace("_", "-"), _value_and_range(info), default, info.description or "")
+        yield Flag("--" + name.strip("_").replace("_", "-"), _value_and_range(info), default, info.description or "")
 
 
 def _value_and_range(info: FieldInfo) -> str:
@@ -177,7 +177,8 @@ def _inputs(task: str) -> list[str]:
 
 def _training() -> Iterator[str]:
     trainable = [name for name in TASKS if tasks[name].trainable]
-    common = {flag.name: flag for flag in config_flags(options.Section(TrainingConfig), set())}
+    shared = [options.Section(config) for config in (ModelOptions, RunOptions, TrainingConfig)]
+    common = {flag.name: flag for section in shared for flag in config_flags(section, set())}
     first = command("train", trainable[0])
     yield _usage("regard train TASK", first.arguments)
     yield (
