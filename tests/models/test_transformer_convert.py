@@ -20,10 +20,10 @@ from torch import Tensor
 
 from regard.checkpoint.folder import read_model, write_model
 from regard.checkpoint.predictors import foreign_format
-from regard.models.formats import TOKENIZER, Content, export, tokenizer_of
+from regard.models.formats import TOKENIZER, Content, export, tokenizer_of, unmet
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.convert import FORMATS, SOURCE_TOKENIZER, TARGET_TOKENIZER, from_hf
-from regard.models.transformer.convert_weights import unsupported_settings
+from regard.models.transformer.convert_weights import REQUIRED
 from regard.models.transformer.model import Transformer
 from regard.nn import masks
 from regard.nn.state_dict import load_into, unique_tensors
@@ -609,7 +609,7 @@ def test_every_setting_that_marian_lacks_is_named() -> None:
         bias=False,
         embedding_norm=True,
     )
-    found = unsupported_settings(modern)
+    found = unmet(modern, REQUIRED)
     named = [unsupported_reason.split()[0] for unsupported_reason in found]
     assert named == [
         "positions",
@@ -622,12 +622,8 @@ def test_every_setting_that_marian_lacks_is_named() -> None:
         "num_heads_by_layer",
         "num_heads",
     ]
-    assert (
-        unsupported_settings(
-            settings(bias=False, position_layout="interleaved", num_heads_by_layer={"encoder.0.self": 2})
-        )
-        == []
-    )
+    plain = settings(bias=False, position_layout="interleaved", num_heads_by_layer={"encoder.0.self": 2})
+    assert unmet(plain, REQUIRED) == []
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,10 @@ class Costs:
     unit: str = "a token"
     published: Published | None = None
 
+    def __post_init__(self) -> None:
+        if (value := self.batch_tokens) < 1:
+            raise UsageError(f"batch_tokens must be at least 1, got {value}.", argument="batch_tokens", value=value)
+
     @property
     def parameters(self) -> int:
         return sum(self.by_part.values())
@@ -172,13 +176,6 @@ class Costs:
                 "This training was not run here."
             )
         return "\n".join([*lines, str(self.values)])
-
-
-def check_batch(batch_tokens: int) -> None:
-    if batch_tokens < 1:
-        raise UsageError(
-            f"batch_tokens must be at least 1, got {batch_tokens}.", argument="batch_tokens", value=batch_tokens
-        )
 
 
 def linear_parameters(config: Any, inputs: int, outputs: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -87,7 +87,8 @@ def export(formats: Sequence[Format], content: Content) -> Export:
             continue
         class_name, obstacles = item.obstacles(content)
         if not obstacles:
-            return item.to_hf(content)
+            exported = item.to_hf(content)
+            return replace(exported, tensors={name: t.contiguous() for name, t in exported.tensors.items()})
         reasons[class_name] = obstacles
     listed = "; ".join(f"not {name}: {', '.join(settings)}" for name, settings in reasons.items())
     raise UsageError(

@@ -11,12 +11,11 @@ from typing import Any, get_args
 
 from torch import Tensor
 
+from regard.models import formats
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
 from regard.models.formats import (
-    ACTIVATIONS,
     CONFIG,
-    OUR_ACTIVATIONS,
     TOKENIZER,
     TOKENIZER_CONFIG,
     Content,
@@ -26,26 +25,6 @@ from regard.models.formats import (
     Pairs,
     Refusals,
     Setting,
-    dtype_name,
-    join,
-    json_text,
-    layer_pairs,
-    module_pairs,
-    our_config,
-    read_json,
-    read_json_value,
-    read_settings,
-    real,
-    real_or_null,
-    split,
-    their_activation,
-    token_name,
-    tokenizer_config,
-    tokenizer_of,
-    unmet,
-    whole,
-    with_template,
-    write_settings,
 )
 from regard.models.heads import LABELLED, MLM_KINDS, NSP_KINDS, HeadConfig, HeadKind, ProblemType
 from regard.nn.init import empty_weights
@@ -68,16 +47,16 @@ CLASSES: dict[HeadKind, str] = {
 PROBLEMS: tuple[ProblemType, ...] = get_args(ProblemType)
 SETTINGS = (
     Setting("vocab_size", "vocab_size"),
-    Setting("max_position_embeddings", "context_length", whole, 512),
-    Setting("type_vocab_size", "type_vocab_size", whole, 2),
+    Setting("max_position_embeddings", "context_length", default=512),
+    Setting("type_vocab_size", "type_vocab_size", default=2),
     Setting("num_hidden_layers", "num_layers"),
     Setting("hidden_size", "d_model"),
     Setting("intermediate_size", "d_ff"),
     Setting("num_attention_heads", "num_heads"),
-    Setting("layer_norm_eps", "norm_eps", real, 1e-12),
-    Setting("hidden_dropout_prob", "dropout", real, 0.1),
-    Setting("attention_probs_dropout_prob", "attention_dropout", real, 0.1),
-    Setting("classifier_dropout", "head_dropout", real_or_null, None),
+    Setting("layer_norm_eps", "norm_eps", formats.real, 1e-12),
+    Setting("hidden_dropout_prob", "dropout", formats.real, 0.1),
+    Setting("attention_probs_dropout_prob", "attention_dropout", formats.real, 0.1),
+    Setting("classifier_dropout", "head_dropout", formats.real_or_null, None),
 )
 # Settings in their config.json for which regard supports only this value. They may be missing.
 FIXED = {
@@ -142,21 +121,21 @@ def from_hf(folder: Folder) -> Content:
     tokenizer.fits(config.vocab_size)
     pairs = _pairs(config, head.kind)
     with empty_weights():
-        expected = split(unique_tensors(build(config, head)), pairs)
+        expected = formats.split(unique_tensors(build(config, head)), pairs)
     check_fit(theirs, expected, CLASSES[head.kind])
-    described = our_config("bert", config, tokenizer, head=head.to_dict(), **_read_embedding(folder, head.kind))
+    described = formats.our_config("bert", config, tokenizer, head=head.to_dict(), **_read_embedding(folder, head.kind))
     if head.kind == "sequence_classification":  # the folder does not say if it was trained on single texts or pairs
         described["accepts_pairs"] = True
-    return Content(described, join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
+    return Content(described, formats.join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
 
 
 def config_from_hf(settings: Mapping[str, Any], refused: Refusals) -> BertConfig:
     refused.unless(settings, FIXED)
-    width, heads = whole(settings, "hidden_size"), whole(settings, "num_attention_heads")
+    width, heads = formats.whole(settings, "hidden_size"), formats.whole(settings, "num_attention_heads")
     refused.when(width % heads != 0, f"hidden_size {width} is not a multiple of num_attention_heads {heads}")
-    activation = refused.activation(settings, "hidden_act", "gelu", ACTIVATIONS)
+    activation = refused.activation(settings, "hidden_act", "gelu", formats.ACTIVATIONS)
     refused.check()
-    return BertConfig(**read_settings(settings, SETTINGS), head_dim=width // heads, activation=activation)
+    return BertConfig(**formats.read_settings(settings, SETTINGS), head_dim=width // heads, activation=activation)
 
 
 def _their_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -189,10 +168,8 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
             any(key.startswith(stem) for key in theirs) for stem in ("cls.predictions.", "cls.seq_relationship.")
         )
         return HeadConfig(kind="pretraining" if mlm and nsp else "mlm" if mlm else "nsp" if nsp else kind)
-    if kind not in LABELLED:
-        return HeadConfig(kind=kind)
-    labels = _labels(folder.config)
-    if kind == "token_classification":
+    labels = _labels(folder.config) if kind in LABELLED else ()
+    if kind != "sequence_classification":
         return HeadConfig(kind=kind, labels=labels)
     return HeadConfig(kind=kind, labels=labels, problem_type=_problem_type(folder, len(labels)))
 
@@ -200,7 +177,7 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
 def _labels(settings: Mapping[str, Any]) -> tuple[str, ...]:
     named = settings.get("id2label")
     if not named:  # transformers' own default
-        return tuple(f"LABEL_{i}" for i in range(whole(settings, "num_labels", 2)))
+        return tuple(f"LABEL_{i}" for i in range(formats.whole(settings, "num_labels", 2)))
     if wrong := [number for number in named if not str(number).isdecimal()]:
         raise UsageError(f"the keys of id2label must be label numbers, got {wrong[0]!r}.")
     by_number = {int(number): str(label) for number, label in named.items()}
@@ -208,13 +185,13 @@ def _labels(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _problem_type(folder: Folder, outputs: int) -> ProblemType:
-    problem = folder.config.get("problem_type")
+    problem: ProblemType | None = folder.config.get("problem_type")
     if problem is None:
         return "regression" if outputs == 1 else "single_label_classification"
-    for known in PROBLEMS:
-        if problem == known:
-            return known
-    raise FolderError(f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {', '.join(PROBLEMS)}.")
+    if problem not in PROBLEMS:
+        known = ", ".join(PROBLEMS)
+        raise FolderError(f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}.")
+    return problem
 
 
 def _has_pooler(kind: HeadKind, theirs: Mapping[str, Tensor]) -> bool:
@@ -224,7 +201,7 @@ def _has_pooler(kind: HeadKind, theirs: Mapping[str, Tensor]) -> bool:
 
 def read_tokenizer(folder: Folder) -> Tokenizer:
     """Load the tokenizer of a BERT folder from tokenizer.json, or from the older vocab.txt."""
-    settings = read_json(folder, TOKENIZER_CONFIG)
+    settings = formats.read_json(folder, TOKENIZER_CONFIG)
     if folder.has_text(TOKENIZER):
         tokenizer = Tokenizer.load(folder.file(TOKENIZER))
     elif folder.has_text(VOCABULARY):
@@ -232,14 +209,14 @@ def read_tokenizer(folder: Folder) -> Tokenizer:
         tokenizer = Tokenizer.from_vocabulary(folder.file(VOCABULARY), lowercase=lowercase)
     else:
         raise FolderError(f"{folder.path} has no tokenizer. Add {TOKENIZER} or {VOCABULARY}.")
-    named = {role: token_name(settings.get(name)) for name, role in SPECIAL_TOKENS.items() if role != "unknown"}
+    named = {role: formats.token_name(settings.get(name)) for name, role in SPECIAL_TOKENS.items() if role != "unknown"}
     changes: dict[str, Any] = {role: name for role, name in named.items() if name}
     return tokenizer.with_special_tokens(dataclasses.replace(tokenizer.special_tokens, **changes))
 
 
 def _read_embedding(folder: Folder, kind: HeadKind) -> dict[str, Any]:
     """Return the pooling and maximum length of a sentence-transformers folder; empty for other folders."""
-    modules = read_json_value(folder, MODULES)
+    modules = formats.read_json_value(folder, MODULES)
     if not isinstance(modules, list):
         return {}
     kinds = {str(module.get("type", "")).rpartition(".")[2]: module for module in modules if isinstance(module, dict)}
@@ -248,12 +225,12 @@ def _read_embedding(folder: Folder, kind: HeadKind) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if "Pooling" in kinds and kind == "none":
         settings["inference"] = {"pooling": _pooling(folder, f"{kinds['Pooling'].get('path', '')}/{CONFIG}")}
-    longest = read_json(folder, SENTENCES).get("max_seq_length")
+    longest = formats.read_json(folder, SENTENCES).get("max_seq_length")
     return {**settings, "max_seq_len": longest} if isinstance(longest, int) else settings
 
 
 def _pooling(folder: Folder, name: str) -> str:
-    settings = read_json(folder, name)
+    settings = formats.read_json(folder, name)
     mode = settings.get("pooling_mode")
     chosen = [mode] if isinstance(mode, str) else list(mode or ())
     chosen = chosen or [POOLINGS.get(key, key) for key, value in settings.items() if value is True and "mode" in key]
@@ -271,15 +248,15 @@ def _pooling(folder: Folder, name: str) -> str:
 
 def to_hf(content: Content) -> Export:
     """Convert a model to a folder that `transformers` loads, with the class for its head and `AutoTokenizer`."""
-    config, head, tokenizer = BertConfig(**content.config["model"]), _head(content), tokenizer_of(content)
+    config, head, tokenizer = BertConfig(**content.config["model"]), _head(content), formats.tokenizer_of(content)
     class_name = CLASSES[head.kind]
     settings = {
         "architectures": [class_name],
         "model_type": MODEL_TYPE,
-        "dtype": dtype_name(content.tensors),
+        "dtype": formats.dtype_name(content.tensors),
         "pad_token_id": tokenizer.pad_id,
-        **write_settings(config, SETTINGS),
-        "hidden_act": their_activation(config.activation),
+        **formats.write_settings(config, SETTINGS),
+        "hidden_act": formats.their_activation(config.activation),
         **_label_settings(head),
     }
     names = {name: getattr(tokenizer.special_tokens, role) for name, role in SPECIAL_TOKENS.items()}
@@ -287,18 +264,17 @@ def to_hf(content: Content) -> Export:
     longest = min(content.config.get("max_seq_len") or config.context_length, config.context_length)
     texts = {
         TOKENIZER: _with_template(tokenizer),
-        TOKENIZER_CONFIG: json_text(tokenizer_config(longest, names, model_input_names=inputs)),
+        TOKENIZER_CONFIG: formats.json_text(formats.tokenizer_config(longest, names, model_input_names=inputs)),
     }
     prefix = "" if head.kind == "none" else "bert."
-    theirs = split(content.tensors, _pairs(config, head.kind, prefix))
-    tensors = {name: tensor.contiguous() for name, tensor in theirs.items()}
+    tensors = formats.split(content.tensors, _pairs(config, head.kind, prefix))
     return Export(settings, tensors, texts, class_name=class_name, notes=_notes(content, config, head))
 
 
 def obstacles(content: Content) -> tuple[str, list[str]]:
     """Return the `transformers` class for a BERT, and the settings of the model that this class does not support."""
     config = BertConfig(**content.config["model"])
-    return CLASSES[_head(content).kind], unmet(config, {"activation": OUR_ACTIVATIONS})
+    return CLASSES[_head(content).kind], formats.unmet(config, {"activation": formats.OUR_ACTIVATIONS})
 
 
 def _head(content: Content) -> HeadConfig:
@@ -330,7 +306,7 @@ def _with_template(tokenizer: Tokenizer) -> str:
     if tokenizer.has_post_processor:
         return tokenizer.to_json()
     start, end = tokenizer.tokens([tokenizer.start_id, tokenizer.end_id])
-    return with_template(tokenizer, [start, "$A", end], [start, "$A", end, "$B:1", f"{end}:1"])
+    return formats.with_template(tokenizer, [start, "$A", end], [start, "$A", end, "$B:1", f"{end}:1"])
 
 
 def _pairs(config: BertConfig, kind: HeadKind, prefix: str = "") -> Pairs:
@@ -338,9 +314,9 @@ def _pairs(config: BertConfig, kind: HeadKind, prefix: str = "") -> Pairs:
     ours = "" if kind == "none" else "bert."
     answers = kind == "question_answering"
     return [
-        *module_pairs(ENCODER, ours, prefix),
-        *layer_pairs(BLOCK, f"{ours}encoder", f"{prefix}encoder.layer", config.num_layers),
-        *module_pairs({**PRETRAINING_HEADS, "head.output": "qa_outputs" if answers else "classifier"}),
+        *formats.module_pairs(ENCODER, ours, prefix),
+        *formats.layer_pairs(BLOCK, f"{ours}encoder", f"{prefix}encoder.layer", config.num_layers),
+        *formats.module_pairs({**PRETRAINING_HEADS, "head.output": "qa_outputs" if answers else "classifier"}),
     ]
 
 

@@ -7,7 +7,6 @@ from regard.models.costs import (
     BYTES,
     Costs,
     attention_parameters,
-    check_batch,
     counts_of,
     feed_forward_parameters,
     linear_parameters,
@@ -18,7 +17,6 @@ from regard.models.costs import (
 
 def costs(config: BertConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
-    check_batch(batch_tokens)
     inner = config.num_heads * config.head_dim
     attention = 4 * config.d_model * inner + 2 * inner * config.context_length  # projections + QKᵀ and AV
     feed_forward = matrices(config.activation) * config.d_model * config.d_ff

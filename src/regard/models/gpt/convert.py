@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from regard.models import formats
 from regard.models.formats import (
     CONFIG,
     GENERATION_CONFIG,
@@ -22,16 +23,6 @@ from regard.models.formats import (
     Folder,
     Format,
     Refusals,
-    dtype_name,
-    json_text,
-    our_config,
-    read_json,
-    real,
-    token_name,
-    tokenizer_config,
-    tokenizer_of,
-    unmet,
-    whole,
 )
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.convert_weights import GPT2, LLAMA, MISTRAL, NANOCHAT, QWEN3, ModelType
@@ -57,12 +48,12 @@ def from_hf(kind: ModelType, folder: Folder) -> Content:
         config = kind.config_from_hf(folder.config, Refusals(folder.path / CONFIG))
     tokenizer = _read_tokenizer(folder)
     tokenizer.fits(config.vocab_size)
-    described = our_config("gpt", config, tokenizer, inference=_read_sampling(folder))
+    described = formats.our_config("gpt", config, tokenizer, inference=_read_sampling(folder))
     return Content(described, kind.read_tensors(folder.tensors, config), {TOKENIZER: tokenizer.to_json()})
 
 
 def _read_tokenizer(folder: Folder) -> Tokenizer:
-    settings = read_json(folder, TOKENIZER_CONFIG)
+    settings = formats.read_json(folder, TOKENIZER_CONFIG)
     if folder.has_text(TOKENIZER):
         tokenizer = Tokenizer.load(folder.file(TOKENIZER))
     elif folder.has_text(VOCABULARY) and folder.has_text(MERGES):
@@ -70,9 +61,9 @@ def _read_tokenizer(folder: Folder) -> Tokenizer:
     else:
         raise FolderError(f"{folder.path} has no tokenizer. Add {TOKENIZER}, or {VOCABULARY} and {MERGES}.")
     usual = tokenizer.special_tokens
-    start = token_name(settings.get("bos_token")) or _token_of(tokenizer, folder.config.get("bos_token_id"))
-    ends = [token_name(settings.get("eos_token")), *_end_tokens(folder, tokenizer), usual.end]
-    padding = token_name(settings.get("pad_token")) or _token_of(tokenizer, folder.config.get("pad_token_id"))
+    start = formats.token_name(settings.get("bos_token")) or _token_of(tokenizer, folder.config.get("bos_token_id"))
+    ends = [formats.token_name(settings.get("eos_token")), *_end_tokens(folder, tokenizer), usual.end]
+    padding = formats.token_name(settings.get("pad_token")) or _token_of(tokenizer, folder.config.get("pad_token_id"))
     end = next((name for name in ends if name), None)
     others = tuple(dict.fromkeys(name for name in ends[:-1] if name and name != end))
     if start and settings.get("add_bos_token") is True and not tokenizer.has_post_processor:
@@ -99,18 +90,20 @@ def _token_of(tokenizer: Tokenizer, number: Any) -> str | None:
 
 def _end_tokens(folder: Folder, tokenizer: Tokenizer) -> list[str | None]:
     """Return all end tokens in config.json and generation_config.json; None for a missing one."""
-    ids = [settings.get("eos_token_id") for settings in (folder.config, read_json(folder, GENERATION_CONFIG))]
+    ids = [settings.get("eos_token_id") for settings in (folder.config, formats.read_json(folder, GENERATION_CONFIG))]
     return [_token_of(tokenizer, id_) for item in ids for id_ in (item if isinstance(item, list) else [item])]
 
 
 def _read_sampling(folder: Folder) -> dict[str, Any]:
-    settings = read_json(folder, GENERATION_CONFIG)
+    settings = formats.read_json(folder, GENERATION_CONFIG)
     with config_errors(folder.path / GENERATION_CONFIG):
         options: dict[str, Any] = {
-            name: real(settings, name) for name in (*SAMPLING, "repetition_penalty") if settings.get(name) is not None
+            name: formats.real(settings, name)
+            for name in (*SAMPLING, "repetition_penalty")
+            if settings.get(name) is not None
         }
         if "top_k" in options:
-            options["top_k"] = whole(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
+            options["top_k"] = formats.whole(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
         for name, (low, high) in RANGES.items():
             if name in options and not low <= options[name] <= high:
                 raise UsageError(f"{name} must be from {low:g} to {high:g}, got {options[name]}.", argument=name)
@@ -124,52 +117,45 @@ def _read_sampling(folder: Folder) -> dict[str, Any]:
 
 def to_hf(kind: ModelType, content: Content) -> Export:
     """Convert a model to a folder that `AutoModelForCausalLM` and `AutoTokenizer` load."""
-    config, tokenizer = GPTConfig(**content.config["model"]), tokenizer_of(content)
+    config, tokenizer = GPTConfig(**content.config["model"]), formats.tokenizer_of(content)
+    special_tokens = tokenizer.special_tokens
+    # The first id of every text is the tokenizer's prefix, or the end token of the previous text.
+    start = (*tokenizer.prefix_ids, tokenizer.end_id)[0]
     ends = [tokenizer.end_id, *sorted(tokenizer.end_ids - {tokenizer.end_id})]
     ids = {
-        "bos_token_id": _start_id(tokenizer),
+        "bos_token_id": start,
         "eos_token_id": ends if len(ends) > 1 else ends[0],
         "pad_token_id": tokenizer.pad_id,
     }
     settings = {
         "architectures": [kind.class_name],
         "model_type": kind.name,
-        "dtype": dtype_name(content.tensors),
+        "dtype": formats.dtype_name(content.tensors),
         **ids,
         **kind.config_to_hf(config),
     }
+    names = {
+        "bos_token": tokenizer.tokens([start])[0],
+        "eos_token": special_tokens.end,
+        "unk_token": special_tokens.unknown,
+        "pad_token": special_tokens.pad,
+    }
     texts = {
         TOKENIZER: tokenizer.to_json(),
-        TOKENIZER_CONFIG: json_text(_tokenizer_config(config, tokenizer)),
-        GENERATION_CONFIG: json_text({**ids, **_sampling_settings(content.config.get("inference", {}))}),
+        TOKENIZER_CONFIG: formats.json_text(formats.tokenizer_config(config.context_length, names)),
+        GENERATION_CONFIG: formats.json_text({**ids, **_sampling_settings(content.config.get("inference", {}))}),
     }
     notes = []
     if config.dropout and not kind.has_dropout:
         notes.append(f"{kind.class_name} has no dropout between its layers. dropout {config.dropout} is not exported.")
-    tensors = {name: t.contiguous() for name, t in kind.write_tensors(content.tensors, config).items()}
+    tensors = kind.write_tensors(content.tensors, config)
     return Export(settings, tensors, texts, class_name=kind.class_name, notes=tuple(notes))
 
 
 def obstacles(kind: ModelType, content: Content) -> tuple[str, list[str]]:
     """Return the class for a model type, and the settings of the model that this class does not support."""
     config = GPTConfig(**content.config["model"])
-    return kind.class_name, unmet(config, kind.required, full_width=kind.full_width)
-
-
-def _start_id(tokenizer: Tokenizer) -> int:
-    """Return the first id of every text: the tokenizer's prefix, or the end token of the previous text."""
-    return (*tokenizer.prefix_ids, tokenizer.end_id)[0]
-
-
-def _tokenizer_config(config: GPTConfig, tokenizer: Tokenizer) -> dict[str, Any]:
-    special_tokens, (start,) = tokenizer.special_tokens, tokenizer.tokens([_start_id(tokenizer)])
-    names = {
-        "bos_token": start,
-        "eos_token": special_tokens.end,
-        "unk_token": special_tokens.unknown,
-        "pad_token": special_tokens.pad,
-    }
-    return tokenizer_config(config.context_length, names)
+    return kind.class_name, formats.unmet(config, kind.required, full_width=kind.full_width)
 
 
 def _sampling_settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from regard.models.costs import (
     Costs,
     Published,
     attention_parameters,
-    check_batch,
     counts_of,
     feed_forward_parameters,
     matrices,
@@ -24,7 +23,6 @@ FAST = 100e15  # FLOP/s of a thousand accelerators with 0.1 PFLOP/s each
 
 def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
-    check_batch(batch_tokens)
     tokens = PUBLISHED_TOKENS.get(preset)
     return Costs(
         vocab_size=config.vocab_size,

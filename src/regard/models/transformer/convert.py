@@ -15,29 +15,14 @@ from typing import Any
 
 import tokenizers
 
-from regard.models.formats import (
-    GENERATION_CONFIG,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    Content,
-    Export,
-    Folder,
-    Format,
-    dtype_name,
-    json_text,
-    our_config,
-    read_json,
-    read_json_value,
-    token_name,
-    tokenizer_config,
-    tokenizer_of,
-    with_template,
-)
+from regard.models import formats
+from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.convert_weights import (
     CLASS,
     MODEL_TYPE,
     NOTE,
+    REQUIRED,
     VOCAB_SIZE,
     append_pad,
     config_to_hf,
@@ -45,7 +30,6 @@ from regard.models.transformer.convert_weights import (
     remove_pad,
     tensors_from_hf,
     tensors_to_hf,
-    unsupported_settings,
 )
 from regard.tokenizers.sentencepiece import spm_from_tokenizer, tokenizer_from_spm
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
@@ -76,7 +60,7 @@ def from_hf(folder: Folder) -> Content:
     source.fits(config.source_vocab_size or config.vocab_size)
     target.fits(config.vocab_size)
     options, forbidden = _read_generation(settings, folder, ids["pad_token_id"])
-    described = our_config(
+    described = formats.our_config(
         "transformer",
         config,
         target,
@@ -109,7 +93,7 @@ def _read_tokenizers(
         raise FolderError(
             f"{folder.path} has no tokenizer. Add {SOURCE_SPM}, {TARGET_SPM} and {VOCABULARY}, or {TOKENIZER}."
         )
-    tokenizer_settings = read_json(folder, TOKENIZER_CONFIG)
+    tokenizer_settings = formats.read_json(folder, TOKENIZER_CONFIG)
     source_ids = target_ids = _vocabulary_of(folder, VOCABULARY)
     if tokenizer_settings.get("separate_vocabs"):
         target_ids = _vocabulary_of(folder, TARGET_VOCABULARY)
@@ -118,7 +102,7 @@ def _read_tokenizers(
         if number not in names:
             raise FolderError(f"{folder.path}: {setting} is {number} in config.json, but no token has that id.")
     start, end, pad = (names[number] for number in ids.values())
-    unknown = token_name(tokenizer_settings.get("unk_token")) or "<unk>"
+    unknown = formats.token_name(tokenizer_settings.get("unk_token")) or "<unk>"
 
     def load(spm: bytes, vocabulary: dict[str, int], name: str) -> Tokenizer:
         # A separate source vocabulary needs no start token, because only the decoder uses one.
@@ -147,7 +131,7 @@ def _load_json_tokenizer(folder: Folder, name: str, ids: Mapping[str, int], num_
 
 def _read_generation(settings: Mapping[str, Any], folder: Folder, pad: int) -> tuple[dict[str, Any], list[int]]:
     """Return beam search options and forbidden ids from config.json, or from generation_config.json if present."""
-    own = read_json(folder, GENERATION_CONFIG)
+    own = formats.read_json(folder, GENERATION_CONFIG)
     merged = {**settings, **{name: value for name, value in own.items() if value is not None}}
     never = {ids[0] for ids in merged.get("bad_words_ids") or [] if isinstance(ids, list) and len(ids) == 1}
     options: dict[str, Any] = {}
@@ -163,7 +147,7 @@ def _read_generation(settings: Mapping[str, Any], folder: Folder, pad: int) -> t
 
 
 def _vocabulary_of(folder: Folder, name: str) -> dict[str, int]:
-    values = read_json_value(folder, name)
+    values = formats.read_json_value(folder, name)
     if not isinstance(values, dict):
         raise FolderError(f"{folder.path}: {name} must hold a JSON object, got a {type(values).__name__}.")
     return values
@@ -180,13 +164,13 @@ def to_hf(content: Content) -> Export:
     config = TransformerConfig(**content.config["model"])
     joint = TOKENIZER in content.texts
     source, target = (
-        tokenizer_of(content, TOKENIZER if joint else name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
+        formats.tokenizer_of(content, TOKENIZER if joint else name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)
     )
     _check_tokenizers(config, source, target)
     start = content.config.get("start_id")
     start = target.start_id if start is None else start
     end, pad = target.end_id, target.pad_id
-    settings = config_to_hf(config, start=start, end=end, pad=pad, dtype=dtype_name(content.tensors))
+    settings = config_to_hf(config, start=start, end=end, pad=pad, dtype=formats.dtype_name(content.tensors))
     tensors = tensors_to_hf(config, content.tensors)
     never = {start, pad, *content.config.get("forbidden_ids", ())} - {end}
     spms, notes = _write_spms(source, target)
@@ -198,22 +182,21 @@ def to_hf(content: Content) -> Export:
         never.add(target.pad_id)
     texts: dict[str, str | bytes] = {
         **spms,
-        VOCABULARY: json_text(_vocabulary(source)),
+        VOCABULARY: formats.json_text(_vocabulary(source)),
         TOKENIZER: _with_end(source),
-        TOKENIZER_CONFIG: json_text(_tokenizer_config(config, target, has_spm=bool(spms))),
-        GENERATION_CONFIG: json_text(_generation_config(settings, content.config.get("inference", {}), never)),
+        TOKENIZER_CONFIG: formats.json_text(_tokenizer_config(config, target, has_spm=bool(spms))),
+        GENERATION_CONFIG: formats.json_text(_generation_config(settings, content.config.get("inference", {}), never)),
     }
     if config.source_vocab_size is not None:
-        texts[TARGET_VOCABULARY] = json_text(_vocabulary(target))
+        texts[TARGET_VOCABULARY] = formats.json_text(_vocabulary(target))
     if target != source:
         texts[TARGET_TOKENIZER] = _with_end(target)
-    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     return Export(settings, tensors, texts, class_name=CLASS, notes=tuple(notes))
 
 
 def obstacles(content: Content) -> tuple[str, list[str]]:
     """Return the class for Marian models, and the settings of the model that this class does not support."""
-    return CLASS, unsupported_settings(TransformerConfig(**content.config["model"]))
+    return CLASS, formats.unmet(TransformerConfig(**content.config["model"]), REQUIRED)
 
 
 def _check_tokenizers(config: TransformerConfig, source: Tokenizer, target: Tokenizer) -> None:
@@ -251,7 +234,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 def _with_end(tokenizer: Tokenizer) -> str:
     """Return a tokenizer.json that adds the end token, which other programs expect."""
     (end,) = tokenizer.tokens([tokenizer.end_id])
-    return with_template(tokenizer, ["$A", end], ["$A", "$B", end])
+    return formats.with_template(tokenizer, ["$A", end], ["$A", "$B", end])
 
 
 def _tokenizer_config(config: TransformerConfig, tokenizer: Tokenizer, *, has_spm: bool) -> dict[str, Any]:
@@ -261,7 +244,9 @@ def _tokenizer_config(config: TransformerConfig, tokenizer: Tokenizer, *, has_sp
         names["bos_token"] = special_tokens.start  # special tokens are skipped when ids are decoded to text
     tokenizer_class = "MarianTokenizer" if has_spm else "PreTrainedTokenizerFast"
     separate = config.source_vocab_size is not None
-    return tokenizer_config(config.max_positions, names, tokenizer_class=tokenizer_class, separate_vocabs=separate)
+    return formats.tokenizer_config(
+        config.max_positions, names, tokenizer_class=tokenizer_class, separate_vocabs=separate
+    )
 
 
 def _generation_config(

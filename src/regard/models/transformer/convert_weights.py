@@ -48,7 +48,6 @@ from regard.models.formats import (
     read_settings,
     real,
     split,
-    unmet,
     whole,
     write_settings,
 )
@@ -87,7 +86,7 @@ _FIXED: dict[str, Any] = {
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 # The values of our settings that `MarianMTModel` supports.
-_REQUIRED = {
+REQUIRED = {
     "positions": "sinusoidal",
     "norm": "layer",
     "norm_placement": "post",
@@ -133,9 +132,9 @@ def tensors_from_hf(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """Convert config and tensors. `path` is for error messages."""
-    _refuse_positions(tensors, path)
     with config_errors(path / CONFIG):
         shape = _read_shape(settings, Refusals(path / CONFIG))
+        _refuse_positions(tensors, path)
         given = _read_embeddings(settings, tensors, path)
         shared = "target_embedding.weight" not in given
         source_size = whole(settings, "vocab_size", VOCAB_SIZE)
@@ -241,11 +240,6 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
-
-
-def unsupported_settings(config: TransformerConfig) -> list[str]:
-    """Return the settings that `MarianMTModel` does not support; empty if the model can be exported."""
-    return unmet(config, _REQUIRED)
 
 
 def config_to_hf(config: TransformerConfig, *, start: int, end: int, pad: int, dtype: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from regard.models.costs import (
     Costs,
     Published,
     attention_parameters,
-    check_batch,
     counts_of,
     feed_forward_parameters,
     matrices,
@@ -22,7 +21,6 @@ PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transfo
 
 def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
-    check_batch(batch_tokens)
     return Costs(
         vocab_size=config.vocab_size,
         context_length=config.max_positions if config.positions == "learned" else None,
