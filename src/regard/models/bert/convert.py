@@ -14,18 +14,7 @@ from torch import Tensor
 from regard.models import formats
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
-from regard.models.formats import (
-    CONFIG,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    Content,
-    Export,
-    Folder,
-    Format,
-    Pairs,
-    Refusals,
-    Setting,
-)
+from regard.models.formats import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format, Setting
 from regard.models.heads import LABELLED, MLM_KINDS, NSP_KINDS, HeadConfig, HeadKind, ProblemType
 from regard.nn.init import empty_weights
 from regard.nn.state_dict import check_fit, unique_tensors
@@ -112,7 +101,7 @@ def from_hf(folder: Folder) -> Content:
     """Convert a BERT folder to the content of a regard folder, with its head."""
     theirs = _their_tensors(folder.tensors)
     with config_errors(folder.path / CONFIG):
-        config = config_from_hf(folder.config, Refusals(folder.path / CONFIG))
+        config = config_from_hf(folder.config, formats.Refusals(folder.path / CONFIG))
         head = _head_from(folder, theirs)
     config = config.replace(pooler=_has_pooler(head.kind, theirs))
     if not config.pooler:  # some files contain a pooler that the head does not use
@@ -129,7 +118,7 @@ def from_hf(folder: Folder) -> Content:
     return Content(described, formats.join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
 
 
-def config_from_hf(settings: Mapping[str, Any], refused: Refusals) -> BertConfig:
+def config_from_hf(settings: Mapping[str, Any], refused: formats.Refusals) -> BertConfig:
     refused.unless(settings, FIXED)
     width, heads = formats.whole(settings, "hidden_size"), formats.whole(settings, "num_attention_heads")
     refused.when(width % heads != 0, f"hidden_size {width} is not a multiple of num_attention_heads {heads}")
@@ -309,7 +298,7 @@ def _with_template(tokenizer: Tokenizer) -> str:
     return formats.with_template(tokenizer, [start, "$A", end], [start, "$A", end, "$B:1", f"{end}:1"])
 
 
-def _pairs(config: BertConfig, kind: HeadKind, prefix: str = "") -> Pairs:
+def _pairs(config: BertConfig, kind: HeadKind, prefix: str = "") -> formats.Pairs:
     """Return the name pairs of all tensors. `prefix` comes before their names in the encoder."""
     ours = "" if kind == "none" else "bert."
     answers = kind == "question_answering"

@@ -13,17 +13,7 @@ from functools import partial
 from typing import Any
 
 from regard.models import formats
-from regard.models.formats import (
-    CONFIG,
-    GENERATION_CONFIG,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    Content,
-    Export,
-    Folder,
-    Format,
-    Refusals,
-)
+from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.convert_weights import GPT2, LLAMA, MISTRAL, NANOCHAT, QWEN3, ModelType
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
@@ -44,8 +34,8 @@ RANGES = {
 
 def from_hf(kind: ModelType, folder: Folder) -> Content:
     """Convert a language model folder to the content of a regard folder."""
-    with config_errors(folder.path / CONFIG):
-        config = kind.config_from_hf(folder.config, Refusals(folder.path / CONFIG))
+    with config_errors(folder.path / formats.CONFIG):
+        config = kind.config_from_hf(folder.config, formats.Refusals(folder.path / formats.CONFIG))
     tokenizer = _read_tokenizer(folder)
     tokenizer.fits(config.vocab_size)
     described = formats.our_config("gpt", config, tokenizer, inference=_read_sampling(folder))
