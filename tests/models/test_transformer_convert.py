@@ -20,11 +20,10 @@ from torch import Tensor
 
 from regard.checkpoint.folder import read_model, write_model
 from regard.checkpoint.predictors import foreign_format
-from regard.models.format_files import TOKENIZER, tokenizer_of
-from regard.models.formats import Content, export
+from regard.models.formats import TOKENIZER, Content, export, tokenizer_of, unmet
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.convert import FORMATS, SOURCE_TOKENIZER, TARGET_TOKENIZER, from_hf
-from regard.models.transformer.convert_weights import unsupported_settings
+from regard.models.transformer.convert_weights import REQUIRED
 from regard.models.transformer.model import Transformer
 from regard.nn import masks
 from regard.nn.state_dict import load_into, unique_tensors
@@ -523,14 +522,14 @@ def copy_folder(folder: Path, to: Path, config: dict[str, Any] | None = None) ->
         ({"decoder_ffn_dim": 37}, "encoder_ffn_dim is 31 and decoder_ffn_dim is 37"),
         ({"decoder_attention_heads": 11}, "encoder_attention_heads is 2 and decoder_attention_heads is 11"),
         ({"encoder_attention_heads": 3, "decoder_attention_heads": 3}, "d_model is 22 with 3 attention heads"),
-        ({"d_model": "22"}, "d_model is '22'"),
-        ({"encoder_layers": 0}, "encoder_layers is 0"),
-        ({"dropout": 1.5}, "dropout is 1.5"),
+        ({"d_model": "22"}, "d_model must be a whole number of at least 1, got '22'"),
+        ({"encoder_layers": 0}, "encoder_layers must be a whole number of at least 1, got 0"),
+        ({"dropout": 1.5}, "dropout must be less than 1.0, not 1.5"),
         ({"eos_token_id": [0, 1]}, r"eos_token_id in config.json is \[0, 1\]"),
         ({"decoder_start_token_id": None}, "decoder_start_token_id in config.json is None"),
         ({"decoder_start_token_id": 5000}, "decoder_start_token_id is 5000"),
         ({"encoder_layers": 3}, r"missing: model\.encoder\.layers\.2"),
-        ({"encoder_layers": 1}, r"unexpected: model\.encoder\.layers\.1"),
+        ({"encoder_layers": 1}, r"surplus: model\.encoder\.layers\.1"),
         ({"vocab_size": 43, "decoder_vocab_size": 43}, r"source_embedding\.weight is \d+×22 instead of 43×22"),
     ],
 )
@@ -610,7 +609,7 @@ def test_every_setting_that_marian_lacks_is_named() -> None:
         bias=False,
         embedding_norm=True,
     )
-    found = unsupported_settings(modern)
+    found = unmet(modern, REQUIRED)
     named = [unsupported_reason.split()[0] for unsupported_reason in found]
     assert named == [
         "positions",
@@ -623,12 +622,8 @@ def test_every_setting_that_marian_lacks_is_named() -> None:
         "num_heads_by_layer",
         "num_heads",
     ]
-    assert (
-        unsupported_settings(
-            settings(bias=False, position_layout="interleaved", num_heads_by_layer={"encoder.0.self": 2})
-        )
-        == []
-    )
+    plain = settings(bias=False, position_layout="interleaved", num_heads_by_layer={"encoder.0.self": 2})
+    assert unmet(plain, REQUIRED) == []
 
 
 @pytest.mark.parametrize(
@@ -638,7 +633,7 @@ def test_every_setting_that_marian_lacks_is_named() -> None:
 )
 def test_what_marian_cannot_be_is_refused(joint: Tokenizer, tmp_path: Path, change: dict[str, Any]) -> None:
     config = settings(**change)
-    with pytest.raises(UsageError, match=rf"(?s)not MarianMTModel: .*{next(iter(change))} '"):
+    with pytest.raises(UsageError, match=rf"(?s)not MarianMTModel: .*{next(iter(change))} is '"):
         write_marian(
             tmp_path / "out",
             config=config,
@@ -652,11 +647,11 @@ def test_what_marian_cannot_be_is_refused(joint: Tokenizer, tmp_path: Path, chan
 def test_tensors_of_another_config_are_named(joint: Tokenizer, tmp_path: Path) -> None:
     both = {"source_tokenizer": joint, "target_tokenizer": joint}
     tensors = unique_tensors(Transformer(settings()))
-    with pytest.raises(UsageError, match=r"output_bias is missing"):
+    with pytest.raises(FolderError, match=r"missing: output_bias"):
         write_marian(tmp_path, config=settings(output_bias=True), tensors=tensors, **both)
-    with pytest.raises(UsageError, match=r"encoder\.1.* is unexpected"):
+    with pytest.raises(FolderError, match=r"surplus: .*encoder\.1"):
         write_marian(tmp_path, config=settings(num_encoder_layers=1), tensors=tensors, **both)
-    with pytest.raises(UsageError, match=r"up_proj\.weight is 31×22 instead of 37×22"):
+    with pytest.raises(FolderError, match=r"up_proj\.weight is 31×22 instead of 37×22"):
         write_marian(tmp_path, config=settings(d_ff=37), tensors=tensors, **both)
 
 

@@ -2,6 +2,16 @@
 
 A multiply-add counts as two FLOPs. Training costs three times as much as a forward pass, because the backward pass
 costs twice as much as the forward pass.
+
+`ValueCounts` counts the parameters of the value path: with one full matrix per head, and with the two factors W^V and
+W^O. A head maps the vector of each token to a vector of the same size D. A full matrix would need D × D parameters.
+Multi-head attention uses two factors instead: the head's part of W^V is D × Dh and its part of W^O is Dh × D. Their
+product is a D × D matrix with rank at most Dh.
+
+| | one head, D = 768, Dh = 64 | 12 heads | 12 layers with 12 heads |
+|---|---|---|---|
+| full | 589,824 | 7,077,888 | 84,934,656 |
+| factored | 98,304 | 1,179,648 | 14,155,776 |
 """
 
 from __future__ import annotations
@@ -9,10 +19,81 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.models.value_counts import ValueCounts
 from regard.utils.errors import UsageError
 
 BYTES = 4  # per fp32 element
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueCounts:
+    """Parameter counts of the value path, without biases. `num_heads` has one entry per attention layer."""
+
+    d_model: int
+    head_dim: int
+    num_heads: tuple[int, ...]
+    num_kv_heads: int | None = None  # if fewer: heads share a part of W^V, and each has its own part of W^O
+
+    @property
+    def full_head(self) -> int:
+        """Parameters of a head with one full D × D matrix."""
+        return self.d_model * self.d_model
+
+    @property
+    def factored_head(self) -> int:
+        """Parameters of a head's parts of W^V and W^O."""
+        return 2 * self.d_model * self.head_dim
+
+    def full_layer(self, num_heads: int) -> int:
+        return num_heads * self.full_head
+
+    def factored_layer(self, num_heads: int) -> int:
+        return (num_heads + (self.num_kv_heads or num_heads)) * self.d_model * self.head_dim
+
+    @property
+    def full(self) -> int:
+        """Parameters in the whole model if every head of every layer had its own full matrix."""
+        return sum(map(self.full_layer, self.num_heads))
+
+    @property
+    def factored(self) -> int:
+        """Parameters in the whole model with the factors W^V and W^O, which regard uses."""
+        return sum(map(self.factored_layer, self.num_heads))
+
+    def as_dict(self) -> dict[str, Any]:
+        full, factored = self.full_layer(self.num_heads[0]), self.factored_layer(self.num_heads[0])
+        return {
+            "full": {"head": self.full_head, "layer": full, "model": self.full},
+            "factored": {"head": self.factored_head, "layer": factored, "model": self.factored},
+        }
+
+    def __str__(self) -> str:
+        d_model, num_heads = f"{self.d_model:,}", self.num_heads[0]
+        alike = len(set(self.num_heads)) == 1
+        product = f"{len(self.num_heads)} × {num_heads} × {self.full_head:,}" if alike else "all heads"
+
+        def row(name: str, *counts: Any) -> str:
+            return f"{name:<24}{counts[0]:>15,}{counts[1]:>18,}{counts[2]:>22,}"
+
+        return "\n".join(
+            [
+                f"{'values':<24}{'per head':>15}{'per layer':>18}{'whole model':>22}",
+                row("  full matrices", self.full_head, self.full_layer(num_heads), self.full),
+                row("  two factors", self.factored_head, self.factored_layer(num_heads), self.factored),
+                f"  A head's full matrix would be {d_model} × {d_model}: {product} = {spoken(self.full)}.",
+                f"  Its two factors are {d_model} × {self.head_dim} (in W^V) and {self.head_dim} × {d_model} "
+                f"(in W^O): {self.full / self.factored:.3g} times fewer parameters.",
+            ]
+        )
+
+
+def counts_of(config: Any) -> ValueCounts:
+    """Count for the config of a model."""
+    return ValueCounts(
+        d_model=config.d_model,
+        head_dim=config.head_dim,
+        num_heads=tuple(config.num_heads_by_layer.get(address, config.num_heads) for address in config.attentions),
+        num_kv_heads=getattr(config, "num_kv_heads", None),
+    )
 
 
 @dataclass(frozen=True)
@@ -39,6 +120,10 @@ class Costs:
     forward_flops: int
     unit: str = "a token"
     published: Published | None = None
+
+    def __post_init__(self) -> None:
+        if (value := self.batch_tokens) < 1:
+            raise UsageError(f"batch_tokens must be at least 1, got {value}.", argument="batch_tokens", value=value)
 
     @property
     def parameters(self) -> int:
@@ -93,15 +178,23 @@ class Costs:
         return "\n".join([*lines, str(self.values)])
 
 
-def check_batch(batch_tokens: int) -> None:
-    if batch_tokens < 1:
-        raise UsageError(
-            f"batch_tokens must be at least 1, got {batch_tokens}.", argument="batch_tokens", value=batch_tokens
-        )
+def linear_parameters(config: Any, inputs: int, outputs: int) -> int:
+    """Count the parameters of a linear layer. A model has biases unless its config says otherwise."""
+    return inputs * outputs + (outputs if getattr(config, "bias", True) else 0)
 
 
-def linear_parameters(inputs: int, outputs: int, *, bias: bool) -> int:
-    return inputs * outputs + (outputs if bias else 0)
+def attention_parameters(config: Any, address: str) -> int:
+    """Count the parameters of W^Q, W^K, W^V and W^O of one attention layer."""
+    num_heads = config.num_heads_by_layer.get(address, config.num_heads)
+    qkv_heads = num_heads + 2 * (getattr(config, "num_kv_heads", None) or num_heads)
+    return linear_parameters(config, config.d_model, qkv_heads * config.head_dim) + linear_parameters(
+        config, num_heads * config.head_dim, config.d_model
+    )
+
+
+def feed_forward_parameters(config: Any) -> int:
+    up = config.d_ff * (matrices(config.activation) - 1)
+    return linear_parameters(config, config.d_model, up) + linear_parameters(config, config.d_ff, config.d_model)
 
 
 def matrices(activation: str) -> int:
@@ -124,18 +217,24 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Format a number of bytes with a unit, such as 1.2 GB."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
+    """Format a number of bytes: 1.2 GB."""
+    return _scaled(count, "B", "KB", "MB", "GB", "TB")
 
 
 def flops_text(count: float) -> str:
-    """Format a number of FLOPs with a unit, such as 1.2 GFLOP."""
-    for unit in ("", "K", "M", "G", "T", "P", "E"):
+    """Format a number of FLOPs: 1.2 GFLOP."""
+    return _scaled(count, *(f"{prefix}FLOP" for prefix in ("", "K", "M", "G", "T", "P", "E", "Z")))
+
+
+def spoken(count: float) -> str:
+    """Format a number in words: 84,934,656 → 84.9 million."""
+    return _scaled(count, "", "thousand", "million", "billion", "trillion").rstrip()
+
+
+def _scaled(count: float, *units: str) -> str:
+    """Format a number in the unit, each a thousand times the one before, in which it is less than 1000."""
+    for unit in units[:-1]:
         if count < 1000:
-            return f"{count:.3g} {unit}FLOP"
+            return f"{count:.3g} {unit}"
         count /= 1000
-    return f"{count:,.0f} ZFLOP"
+    return f"{count:,.0f} {units[-1]}" if count >= 1000 else f"{count:.3g} {units[-1]}"

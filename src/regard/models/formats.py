@@ -1,21 +1,40 @@
-"""Base classes for conversion from and to the formats of other tools, and errors for unsupported settings.
+"""Conversion from and to the formats of other tools: the parts that all architectures share.
 
-A format converts the config, tensors and other files of a folder. `regard.checkpoint` reads and writes the folders.
+A format converts the config, tensors and other files of a folder; `regard.checkpoint` reads and writes the folders.
+An architecture describes its format by tables that serve both directions: a `Setting` pairs the names of a setting,
+`Pairs` pair the names of tensors.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import tokenizers
+import torch
+from tokenizers import processors
 from torch import Tensor
 
+from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
+from regard.utils.config import Config, from_dict, to_dict
 from regard.utils.errors import FolderError, UsageError
 
-CONFIG = "config.json"
+CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+# Their names for activations, and ours.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+OUR_ACTIVATIONS = tuple(dict.fromkeys(ACTIVATIONS.values()))
 
 
 class Folder(Protocol):
@@ -68,7 +87,8 @@ def export(formats: Sequence[Format], content: Content) -> Export:
             continue
         class_name, obstacles = item.obstacles(content)
         if not obstacles:
-            return item.to_hf(content)
+            exported = item.to_hf(content)
+            return replace(exported, tensors={name: t.contiguous() for name, t in exported.tensors.items()})
         reasons[class_name] = obstacles
     listed = "; ".join(f"not {name}: {', '.join(settings)}" for name, settings in reasons.items())
     raise UsageError(
@@ -77,41 +97,116 @@ def export(formats: Sequence[Format], content: Content) -> Export:
     )
 
 
+def our_config(architecture: str, config: Config, tokenizer: Tokenizer, **more: Any) -> dict[str, Any]:
+    """Return the config.json of a regard folder."""
+    special_tokens = to_dict(tokenizer.special_tokens)
+    named = {"regard": {}, "architecture": architecture, "model": config.to_dict(), "special_tokens": special_tokens}
+    return {**named, **more}
+
+
+# --- Files --------------------------------------------------------------------------------------------------
+
+
+def read_json(folder: Folder, name: str) -> dict[str, Any]:
+    """Return the JSON object in a file; empty if the file is missing or holds another value."""
+    values = read_json_value(folder, name)
+    return values if isinstance(values, dict) else {}
+
+
+def read_json_value(folder: Folder, name: str) -> Any:
+    if not folder.has_text(name):
+        return None
+    try:
+        return json.loads(folder.text(name))
+    except (ValueError, RecursionError) as problem:
+        raise FolderError(f"{folder.path}: {name} is not valid JSON ({problem}). Copy or download it again.") from None
+
+
+def json_text(values: Any) -> str:
+    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
+
+
+def token_name(value: Any) -> str | None:
+    """Return a special token of tokenizer_config.json, where it is a string or an object with `content`."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else None
+
+
+def tokenizer_config(max_length: int, special_tokens: Mapping[str, str | None], **more: Any) -> dict[str, Any]:
+    """Return a tokenizer_config.json for `AutoTokenizer`."""
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": max_length,
+        "clean_up_tokenization_spaces": False,
+        **{name: value for name, value in special_tokens.items() if value is not None},
+        **more,
+    }
+
+
+def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
+    """Load a tokenizer from the content of a regard folder, with its special tokens."""
+    tokenizer = Tokenizer.from_json(str(content.texts[name]), Path(name))
+    special_tokens = content.config.get("special_tokens")
+    if special_tokens is None:
+        return tokenizer
+    return tokenizer.with_special_tokens(from_dict(SpecialTokens, special_tokens))
+
+
+def with_template(tokenizer: Tokenizer, single: list[str], pair: list[str]) -> str:
+    """Return a tokenizer.json that adds the start and end token to a text ($A) or a pair of texts ($A and $B)."""
+    backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    added = [(token, backend.token_to_id(token)) for token in dict.fromkeys(single) if token != "$A"]
+    backend.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=added)
+    return str(backend.to_str())
+
+
 # --- Settings -----------------------------------------------------------------------------------------------
 
 
-class Requirement:
-    """A regard setting and the values of it that a class of another tool supports."""
+def unmet(config: Any, required: Mapping[str, Any], *, full_width: bool = True) -> list[str]:
+    """Return the settings of a model that a class of another tool does not support.
 
-    def __init__(self, name: str, *allowed: Any) -> None:
-        self.name, self.allowed = name, allowed
-
-    def problem(self, config: Any) -> str:
-        value = getattr(config, self.name)
-        return "" if value in self.allowed else f"{self.name} is {value!r}"
-
-
-def unmet(config: Any, required: Sequence[Requirement]) -> list[str]:
-    """Return the settings of a model that do not meet the requirements."""
-    return [problem for requirement in required if (problem := requirement.problem(config))]
+    `required` gives the supported value of a setting, or a tuple of them. With `full_width`, num_heads × head_dim must
+    equal d_model.
+    """
+    problems = []
+    for name, only in required.items():
+        value, allowed = getattr(config, name), only if isinstance(only, tuple) else (only,)
+        if value not in allowed:
+            problems.append(f"{name} is {value!r} (must be {' or '.join(map(repr, allowed))})")
+    if other := {address: heads for address, heads in config.num_heads_by_layer.items() if heads != config.num_heads}:
+        problems.append(f"num_heads_by_layer is {other!r} (must be {config.num_heads} in every layer)")
+    if full_width and config.num_heads * config.head_dim != config.d_model:
+        numbers = f"{config.num_heads} × {config.head_dim} is not {config.d_model}"
+        problems.append(f"num_heads × head_dim is not d_model ({numbers})")
+    return problems
 
 
 @dataclass
 class Refusals:
     """Collect unsupported settings in the config of another tool, to raise one error that lists all of them."""
 
-    where: str
+    where: Path
     found: list[str] = field(default_factory=list)
 
     def unless(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
         """Record the settings that are present with a value other than the one in `fixed`."""
         self.found += [
-            f"{name} is {settings[name]!r}" for name, value in fixed.items() if settings.get(name, value) != value
+            f"{name} is {settings[name]!r} (must be {value!r})"
+            for name, value in fixed.items()
+            if settings.get(name, value) != value
         ]
 
     def when(self, wrong: bool, problem: str) -> None:
         if wrong:
             self.found.append(problem)
+
+    def activation(self, settings: Mapping[str, Any], name: str, default: str, known: Mapping[str, str]) -> str:
+        """Return our name of an activation; record one that is not in `known`."""
+        value = settings.get(name, default)
+        self.when(value not in known, f"{name} is {value!r} (must be {', '.join(known)})")
+        return known.get(value, "")
 
     def check(self) -> None:
         if self.found:
@@ -139,6 +234,12 @@ def real(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> fl
     return float(value)
 
 
+def real_or_null(settings: Mapping[str, Any], name: str, default: float | None) -> float | None:
+    """Return a setting that must be a number or null. Only a missing setting means the default."""
+    value = settings.get(name, default)
+    return None if value is None else real({name: value}, name)
+
+
 def flag(settings: Mapping[str, Any], name: str, default: bool) -> bool:
     """Return a setting that must be true or false."""
     value = _setting(settings, name, default)
@@ -156,6 +257,87 @@ def _setting(settings: Mapping[str, Any], name: str, default: Any) -> Any:
     return default
 
 
+class Setting(NamedTuple):
+    """A setting that both configs have."""
+
+    theirs: str  # its name in their config.json
+    ours: str  # its field in our config
+    read: Callable[..., Any] = whole
+    default: Any = _REQUIRED  # theirs, if config.json does not have it
+
+
+def read_settings(settings: Mapping[str, Any], table: Iterable[Setting]) -> dict[str, Any]:
+    """Return the fields of our config."""
+    return {item.ours: item.read(settings, item.theirs, item.default) for item in table}
+
+
+def write_settings(config: Config, table: Iterable[Setting]) -> dict[str, Any]:
+    """Return the settings for their config.json."""
+    return {item.theirs: getattr(config, item.ours) for item in table}
+
+
+def their_activation(activation: str) -> str:
+    return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == activation)
+
+
 def dtype_name(tensors: Mapping[str, Tensor]) -> str:
     """Return the `dtype` for config.json: that of the first tensor."""
     return str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+
+
+# --- Names of tensors ---------------------------------------------------------------------------------------
+
+Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name for a tensor, and their names for its parts
+
+
+def module_pairs(modules: Mapping[str, str], ours: str = "", theirs: str = "") -> Pairs:
+    """Return the name pairs of tensors, with a prefix for our and for their names.
+
+    `modules` maps our name to theirs, and means weight and bias unless their name ends in one of these. Several names,
+    separated by spaces, are the parts of our module.
+    """
+    return [
+        (f"{ours}{name}{leaf}", tuple(f"{theirs}{part}{leaf}" for part in parts.split()))
+        for name, parts in modules.items()
+        for leaf in (("",) if parts.endswith((".weight", ".bias")) else (".weight", ".bias"))
+    ]
+
+
+def layer_pairs(block: Mapping[str, str], ours: str, theirs: str, num_layers: int) -> Pairs:
+    """Return the name pairs of all blocks of a stack."""
+    return [pair for i in range(num_layers) for pair in module_pairs(block, f"{ours}.{i}.", f"{theirs}.{i}.")]
+
+
+def join(theirs: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
+    """Convert their tensors to ours. Tensors that are not in `pairs` keep their names.
+
+    Parts, such as queries, keys and values, are concatenated along rows. The scales of `qk_norm` are stacked.
+    """
+    remaining, joined = dict(theirs), {}
+    for ours, parts in pairs:
+        if all(part in remaining for part in parts):
+            tensors = [remaining.pop(part) for part in parts]
+            if len(tensors) == 1:
+                joined[ours] = tensors[0]
+            else:
+                joined[ours] = torch.stack(tensors) if ours.endswith(".qk_scale") else torch.cat(tensors)
+    return joined | remaining
+
+
+def split(ours: Mapping[str, Tensor], pairs: Pairs, *, qkv_sizes: Sequence[int] = ()) -> dict[str, Tensor]:
+    """Convert our tensors to theirs. Tensors that are not in `pairs` keep their names.
+
+    Parts have the same size. If there are fewer keys and values than queries, `qkv_sizes` gives their sizes.
+    """
+    remaining, theirs = dict(ours), dict[str, Tensor]()
+    for name, parts in pairs:
+        if name in remaining:
+            tensor = remaining.pop(name)
+            if name.endswith(".qk_scale"):
+                tensors = tensor.unbind()
+            elif len(parts) == 3 and qkv_sizes:
+                tensors = torch.split(tensor, list(qkv_sizes))
+            else:
+                tensors = tensor.chunk(len(parts))
+            theirs |= zip(parts, tensors, strict=True)
+    return theirs | remaining

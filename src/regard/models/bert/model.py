@@ -153,62 +153,18 @@ class MLMHead(nn.Module):
         return F.linear(self.transform(hidden), table, self.bias)
 
 
-class NSPHead(nn.Module):
-    """The head for next sentence prediction: pooled (B, D) → logits of "follows" and "does not follow" (B, 2)."""
+class Head(nn.Module):
+    """A linear layer on top of the encoder, after dropout: (…, D) → (…, outputs)."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, outputs: int, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.output = Linear(config.d_model, 2)
-        initialize(self)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        out: Tensor = self.output(pooled)
-        return out
-
-
-class SequenceClassificationHead(nn.Module):
-    """The head for texts or pairs: pooled (B, D) → logits, or predicted numbers for regression (B, outputs)."""
-
-    def __init__(self, config: BertConfig, outputs: int) -> None:
-        super().__init__()
-        self.dropout = _head_dropout(config)
-        self.output = Linear(config.d_model, outputs)
-        initialize(self)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        out: Tensor = self.output(self.dropout(pooled))
-        return out
-
-
-class TokenClassificationHead(nn.Module):
-    """The head for labels of tokens: hidden states (B, T, D) → logits (B, T, outputs)."""
-
-    def __init__(self, config: BertConfig, outputs: int) -> None:
-        super().__init__()
-        self.dropout = _head_dropout(config)
+        self.dropout = Dropout(dropout)
         self.output = Linear(config.d_model, outputs)
         initialize(self)
 
     def forward(self, hidden: Tensor) -> Tensor:
         out: Tensor = self.output(self.dropout(hidden))
         return out
-
-
-class QuestionAnsweringHead(nn.Module):
-    """The head for answers: hidden states (B, T, D) → logits that each token starts or ends the answer (B, T, 2)."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.output = Linear(config.d_model, 2)
-        initialize(self)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        out: Tensor = self.output(hidden)
-        return out
-
-
-def _head_dropout(config: BertConfig) -> Dropout:
-    return Dropout(config.dropout if config.head_dropout is None else config.head_dropout)
 
 
 # --- BERT with a head --------------------------------------------------------------------------------------
@@ -229,7 +185,7 @@ class BertForPretraining(nn.Module):
         self.config = config.replace(pooler=nsp)
         self.bert = Bert(self.config)
         self.mlm = MLMHead(config) if mlm else None
-        self.nsp = NSPHead(config) if nsp else None
+        self.nsp = Head(config, 2) if nsp else None
 
     def forward(
         self,
@@ -246,14 +202,36 @@ class BertForPretraining(nn.Module):
         )
 
 
-class BertForSequenceClassification(nn.Module):
+class BertWithHead(nn.Module):
+    """BERT with one head. Its subclasses say what the head uses: the pooled output or the hidden states."""
+
+    def __init__(self, config: BertConfig, outputs: int, *, pooler: bool, dropout: float | None) -> None:
+        super().__init__()
+        self.config = config.replace(pooler=pooler)
+        self.bert = Bert(self.config)
+        self.head = Head(config, outputs, dropout=config.dropout if dropout is None else dropout)
+
+    def forward(
+        self,
+        ids: Tensor,
+        lengths: Tensor | None = None,
+        type_ids: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden states (B, T, D) → logits (B, T, outputs)."""
+        out: Tensor = self.head(hidden)
+        return out
+
+
+class BertForSequenceClassification(BertWithHead):
     """BERT for texts or pairs: ids → one logit per label, or one number for regression (B, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
-        super().__init__()
-        self.config = config.replace(pooler=True)
-        self.bert = Bert(self.config)
-        self.head = SequenceClassificationHead(config, outputs)
+        super().__init__(config, outputs, pooler=True, dropout=config.head_dropout)
 
     def forward(
         self,
@@ -269,18 +247,14 @@ class BertForSequenceClassification(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden states (B, T, D) → logits (B, outputs)."""
-        out: Tensor = self.head(self.bert.pool(hidden))
-        return out
+        return super().logits(self.bert.pool(hidden))
 
 
-class BertForTokenClassification(nn.Module):
+class BertForTokenClassification(BertWithHead):
     """BERT for labels of tokens: ids → logits at all tokens (B, T, outputs), or only at `places` (P, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
-        super().__init__()
-        self.config = config.replace(pooler=False)
-        self.bert = Bert(self.config)
-        self.head = TokenClassificationHead(config, outputs)
+        super().__init__(config, outputs, pooler=False, dropout=config.head_dropout)
 
     def forward(
         self,
@@ -295,39 +269,15 @@ class BertForTokenClassification(nn.Module):
             return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask).flatten(0, 1)[places])
         return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, places=places))
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """hidden states (B, T, D) → logits (B, T, outputs)."""
-        out: Tensor = self.head(hidden)
-        return out
 
-
-class BertForQuestionAnswering(nn.Module):
+class BertForQuestionAnswering(BertWithHead):
     """BERT for question answering: ids → logits that each token starts or ends the answer (B, T, 2)."""
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config.replace(pooler=False)
-        self.bert = Bert(self.config)
-        self.head = QuestionAnsweringHead(config)
-
-    def forward(
-        self,
-        ids: Tensor,
-        lengths: Tensor | None = None,
-        type_ids: Tensor | None = None,
-        *,
-        attention_mask: Tensor | None = None,
-    ) -> Tensor:
-        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask))
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """hidden states (B, T, D) → logits (B, T, 2)."""
-        out: Tensor = self.head(hidden)
-        return out
+        super().__init__(config, 2, pooler=False, dropout=0.0)
 
 
-HeadedBert = BertForSequenceClassification | BertForTokenClassification | BertForQuestionAnswering
-AnyBert = Bert | BertForPretraining | HeadedBert
+AnyBert = Bert | BertForPretraining | BertWithHead
 
 
 def build(config: BertConfig, head: HeadConfig | None = None) -> AnyBert:

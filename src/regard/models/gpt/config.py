@@ -107,38 +107,25 @@ LLAMA: dict[str, Any] = dict(
     embedding_norm=False,
 )
 
+
+def _shape(num_layers: int, d_model: int, d_ff: int, num_heads: int, **more: Any) -> dict[str, Any]:
+    return dict(num_layers=num_layers, d_model=d_model, d_ff=d_ff, num_heads=num_heads, **more)
+
+
 # Presets. If `vocab_size` is missing, it comes from the tokenizer.
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": dict(num_layers=4, d_model=128, d_ff=512, num_heads=4, head_dim=32, context_length=128),
-    "small": dict(num_layers=6, d_model=256, d_ff=1024, num_heads=4, head_dim=64, context_length=256),
-    "base": dict(num_layers=8, d_model=384, d_ff=1536, num_heads=6, head_dim=64, context_length=512),
-    "large": dict(num_layers=12, d_model=768, d_ff=3072, num_heads=12, head_dim=64, context_length=1024),
-    "gpt2": {**GPT2, **dict(num_layers=12, d_model=768, d_ff=3072, num_heads=12)},
-    "gpt2-medium": {**GPT2, **dict(num_layers=24, d_model=1024, d_ff=4096, num_heads=16)},
-    "gpt2-large": {**GPT2, **dict(num_layers=36, d_model=1280, d_ff=5120, num_heads=20)},
-    "gpt2-xl": {**GPT2, **dict(num_layers=48, d_model=1600, d_ff=6400, num_heads=25)},
-    "gpt3": {
-        **GPT2,
-        **dict(num_layers=96, d_model=12_288, d_ff=49_152, num_heads=96, head_dim=128, context_length=2048),
-    },
-    "llama-tiny": {**LLAMA, **dict(num_layers=4, d_model=128, d_ff=344, num_heads=4, head_dim=32, context_length=256)},
-    "llama-7b": {
-        **LLAMA,
-        **dict(
-            vocab_size=32_000, num_layers=32, d_model=4096, d_ff=11_008, num_heads=32, head_dim=128, context_length=4096
-        ),
-    },
-    "llama3-8b": {
-        **LLAMA,
-        **dict(
-            vocab_size=128_256,
-            num_layers=32,
-            d_model=4096,
-            d_ff=14_336,
-            num_heads=32,
-            head_dim=128,
-            context_length=8192,
-        ),
-        **dict(num_kv_heads=8, rope_theta=500_000.0),
-    },
+    "tiny": _shape(4, 128, 512, 4, head_dim=32, context_length=128),
+    "small": _shape(6, 256, 1024, 4, head_dim=64, context_length=256),
+    "base": _shape(8, 384, 1536, 6, head_dim=64, context_length=512),
+    "large": _shape(12, 768, 3072, 12, head_dim=64, context_length=1024),
+    "gpt2": GPT2 | _shape(12, 768, 3072, 12),
+    "gpt2-medium": GPT2 | _shape(24, 1024, 4096, 16),
+    "gpt2-large": GPT2 | _shape(36, 1280, 5120, 20),
+    "gpt2-xl": GPT2 | _shape(48, 1600, 6400, 25),
+    "gpt3": GPT2 | _shape(96, 12_288, 49_152, 96, head_dim=128, context_length=2048),
+    "llama-tiny": LLAMA | _shape(4, 128, 344, 4, head_dim=32, context_length=256),
+    "llama-7b": LLAMA | _shape(32, 4096, 11_008, 32, head_dim=128, context_length=4096, vocab_size=32_000),
+    "llama3-8b": LLAMA
+    | _shape(32, 4096, 14_336, 32, head_dim=128, context_length=8192, vocab_size=128_256)
+    | dict(num_kv_heads=8, rope_theta=500_000.0),
 }

@@ -5,9 +5,17 @@ QKᵀ and AV are counted for a token in the middle of a full context.
 
 from __future__ import annotations
 
-from regard.models.costs import BYTES, Costs, Published, check_batch, linear_parameters, matrices, present
+from regard.models.costs import (
+    BYTES,
+    Costs,
+    Published,
+    attention_parameters,
+    counts_of,
+    feed_forward_parameters,
+    matrices,
+    present,
+)
 from regard.models.gpt.config import GPTConfig
-from regard.models.value_counts import counts_of
 
 PUBLISHED_TOKENS = {"gpt3": 300 * 10**9, "llama-7b": 2 * 10**12, "llama3-8b": 15 * 10**12}
 FAST = 100e15  # FLOP/s of a thousand accelerators with 0.1 PFLOP/s each
@@ -15,13 +23,12 @@ FAST = 100e15  # FLOP/s of a thousand accelerators with 0.1 PFLOP/s each
 
 def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
-    check_batch(batch_tokens)
     tokens = PUBLISHED_TOKENS.get(preset)
     return Costs(
         vocab_size=config.vocab_size,
         context_length=config.context_length,
         by_part=parameters_by_part(config),
-        values=counts_of(config, config.attentions),
+        values=counts_of(config),
         activation_bytes=_activation_bytes(config, batch_tokens),
         batch_tokens=batch_tokens,
         cache_bytes_per_token=2 * BYTES * config.num_layers * _kv_dim(config),
@@ -32,25 +39,14 @@ def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> C
 
 def parameters_by_part(config: GPTConfig) -> dict[str, int]:
     """Return the number of parameters of each part of the model."""
-    d_model, head_dim = config.d_model, config.head_dim
-
-    def linear(inputs: int, outputs: int) -> int:
-        return linear_parameters(inputs, outputs, bias=config.bias)
-
-    def attention(address: str) -> int:
-        num_heads = config.num_heads_by_layer.get(address, config.num_heads)
-        joint = (num_heads + 2 * (config.num_kv_heads or num_heads)) * head_dim
-        qk_scale = 2 * head_dim if config.qk_norm and config.norm_affine else 0
-        return linear(d_model, joint) + linear(num_heads * head_dim, d_model) + qk_scale
-
-    up = config.d_ff * (matrices(config.activation) - 1)
-    feed_forward = linear(d_model, up) + linear(config.d_ff, d_model)
+    d_model = config.d_model
+    qk_scale = 2 * config.head_dim if config.qk_norm and config.norm_affine else 0
     norm = d_model * (int(config.norm_affine) + (int(config.bias) if config.norm == "layer" else 0))
     parts = {
         "token embedding": config.vocab_size * d_model,
         "positions": config.context_length * d_model if config.positions == "learned" else 0,
-        "attention": sum(map(attention, config.attentions)),
-        "feed-forward": config.num_layers * feed_forward,
+        "attention": sum(attention_parameters(config, address) + qk_scale for address in config.attentions),
+        "feed-forward": config.num_layers * feed_forward_parameters(config),
         "norms": (2 * config.num_layers + 1 + int(config.embedding_norm)) * norm,
         "output": 0 if config.tie_embeddings else config.vocab_size * d_model,
     }

@@ -56,33 +56,20 @@ MODERN = {
     "embedding_norm": True,
 }
 
-# Presets. `vocab_size` comes from the tokenizer, except in transformer-*, which use the values from the paper.
+
+def _shape(num_layers: int, d_model: int, d_ff: int, num_heads: int, head_dim: int = 64, **more: Any) -> dict[str, Any]:
+    layers = dict(num_encoder_layers=num_layers, num_decoder_layers=num_layers)
+    return dict(layers, d_model=d_model, d_ff=d_ff, num_heads=num_heads, head_dim=head_dim, **more)
+
+
+# Presets. `vocab_size` comes from the tokenizer, except in transformer-*, which use the values from the paper. Its
+# English–French model has a smaller vocabulary, more data and less dropout.
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": dict(num_encoder_layers=2, num_decoder_layers=2, d_model=128, d_ff=256, num_heads=4, head_dim=32),
-    "small": dict(num_encoder_layers=3, num_decoder_layers=3, d_model=256, d_ff=512, num_heads=4, head_dim=64),
-    "base": dict(num_encoder_layers=6, num_decoder_layers=6, d_model=512, d_ff=2048, num_heads=8, head_dim=64),
-    "large": dict(num_encoder_layers=6, num_decoder_layers=6, d_model=1024, d_ff=4096, num_heads=16, head_dim=64),
-    "transformer-base": dict(
-        vocab_size=37_000, num_encoder_layers=6, num_decoder_layers=6, d_model=512, d_ff=2048, num_heads=8, head_dim=64
-    ),
-    "transformer-big": dict(
-        vocab_size=37_000,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        d_model=1024,
-        d_ff=4096,
-        num_heads=16,
-        head_dim=64,
-        dropout=0.3,
-    ),
-    "transformer-big-fr": dict(  # the paper's English–French model: smaller vocabulary, more data, less dropout
-        vocab_size=32_000,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        d_model=1024,
-        d_ff=4096,
-        num_heads=16,
-        head_dim=64,
-        dropout=0.1,
-    ),
+    "tiny": _shape(2, 128, 256, 4, head_dim=32),
+    "small": _shape(3, 256, 512, 4),
+    "base": _shape(6, 512, 2048, 8),
+    "large": _shape(6, 1024, 4096, 16),
+    "transformer-base": _shape(6, 512, 2048, 8, vocab_size=37_000),
+    "transformer-big": _shape(6, 1024, 4096, 16, vocab_size=37_000, dropout=0.3),
+    "transformer-big-fr": _shape(6, 1024, 4096, 16, vocab_size=32_000, dropout=0.1),
 }

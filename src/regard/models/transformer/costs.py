@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from regard.models.costs import BYTES, Costs, Published, check_batch, linear_parameters, matrices, present
+from regard.models.costs import (
+    BYTES,
+    Costs,
+    Published,
+    attention_parameters,
+    counts_of,
+    feed_forward_parameters,
+    matrices,
+    present,
+)
 from regard.models.transformer.config import TransformerConfig
-from regard.models.value_counts import counts_of
 
 LENGTH = 32  # tokens per sentence
 PAPER_TOKENS = 25_000  # source tokens per batch in the paper, and the same number of target tokens
@@ -13,12 +21,11 @@ PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transfo
 
 def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
-    check_batch(batch_tokens)
     return Costs(
         vocab_size=config.vocab_size,
         context_length=config.max_positions if config.positions == "learned" else None,
         by_part=parameters_by_part(config),
-        values=counts_of(config, config.attentions),
+        values=counts_of(config),
         activation_bytes=_activation_bytes(config, batch_tokens),
         batch_tokens=batch_tokens,
         cache_bytes_per_token=2 * BYTES * config.num_decoder_layers * config.num_heads * config.head_dim,
@@ -36,19 +43,11 @@ def _published(steps: int) -> Published:
 def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
     """Return the number of parameters of each part of the model."""
 
-    def attention(address: str) -> int:
-        inner = config.num_heads_by_layer.get(address, config.num_heads) * config.head_dim
-        return linear(config.d_model, 3 * inner) + linear(inner, config.d_model)
-
-    def linear(inputs: int, outputs: int) -> int:
-        return linear_parameters(inputs, outputs, bias=config.bias)
-
     def attentions(stack: str, kind: str) -> int:
         chosen = (at for at in config.attentions if at.startswith(f"{stack}.") and at.endswith(f".{kind}"))
-        return sum(map(attention, chosen))
+        return sum(attention_parameters(config, address) for address in chosen)
 
-    up = config.d_ff * (matrices(config.activation) - 1)
-    feed_forward = linear(config.d_model, up) + linear(config.d_ff, config.d_model)
+    feed_forward = feed_forward_parameters(config)
     norm = config.d_model * (2 if config.norm == "layer" and config.bias else 1)
     sublayers = len(config.attentions) + config.num_encoder_layers + config.num_decoder_layers
     parts = {
