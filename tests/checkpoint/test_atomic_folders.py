@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from regard.checkpoint.atomic_folders import COMMIT, current_folder, locate, merge_into, put_folder, staged_folder
-from regard.checkpoint.manifest import MANIFEST, read_manifest
+from regard.checkpoint.atomic_folders import (
+    COMMIT,
+    MANIFEST,
+    current_folder,
+    locate,
+    merge_into,
+    put_folder,
+    read_manifest,
+    staged_folder,
+)
 from regard.utils.atomic_files import content_of
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard.checkpoint import training_state
-from regard.checkpoint.manifest import MANIFEST
+from regard.checkpoint.atomic_folders import MANIFEST
 from regard.checkpoint.training_state import last_good_checkpoint, read_checkpoint, write_checkpoint
 from regard.utils.errors import FolderError
 

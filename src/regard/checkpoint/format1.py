@@ -74,13 +74,8 @@ def upgrade(folder: ModelFolder) -> ModelFolder:
     if version == FORMAT:
         return folder
     if version != 1:
-        raise FolderError(
-            f"the format of {folder.path} must be 1 or {FORMAT}, got {version!r}. Try a newer version of regard.",
-            path=folder.path,
-            argument="format",
-            value=version,
-            allowed=[1, FORMAT],
-        )
+        message = f"the format of {folder.path} must be 1 or {FORMAT}, got {version!r}. Try a newer version of regard."
+        raise FolderError(message, path=folder.path, argument="format", value=version, allowed=[1, FORMAT])
     tensors = {rename_tensor(name): tensor for name, tensor in folder.tensors.items()}
     return replace(folder, config=_upgrade_config(folder.config), tensors=tensors)
 

@@ -16,8 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from regard.checkpoint.atomic_folders import COMMIT, discard_folder, finish_merge, is_edited_card
-from regard.checkpoint.manifest import MANIFEST, read_manifest
+from regard.checkpoint.atomic_folders import (
+    COMMIT,
+    MANIFEST,
+    discard_folder,
+    finish_merge,
+    is_edited_card,
+    read_manifest,
+)
 from regard.utils.atomic_files import is_temporary, remove, storage_errors, write_file
 from regard.utils.errors import FolderError, UsageError, shorten_list
 
@@ -126,8 +132,6 @@ def is_written_by_regard(path: Path) -> bool:
 
 def _prepare(path: Path, *, resume: bool, force: bool) -> None:
     check_output(path, resume=resume, force=force)
-    with storage_errors(path, len(_MARKER_TEXT)):
-        path.mkdir(parents=True, exist_ok=True)
     write_file(path / MARKER, _MARKER_TEXT)  # test by writing: permissions alone are not enough
 
 

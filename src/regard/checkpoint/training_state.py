@@ -19,15 +19,17 @@ from typing import Any
 import torch
 
 from regard.checkpoint.atomic_folders import (
+    MANIFEST,
     SUCCESSOR,
     current_folder,
     discard_folder,
+    find_damage,
     put_folder,
+    read_manifest,
     settle_folder,
     staged_folder,
 )
-from regard.checkpoint.manifest import MANIFEST, find_damage, read_manifest
-from regard.checkpoint.tensors import read_tensors, tensors_content
+from regard.checkpoint.folder import read_tensors, tensors_content
 from regard.utils.atomic_files import content_of, storage_errors
 from regard.utils.errors import FolderError
 
@@ -95,11 +97,8 @@ def last_good_checkpoint(run: Path) -> Checkpoint | None:
         if not is_pruned:
             break
     if skipped:
-        raise FolderError(
-            f"every checkpoint in {run} is damaged. {' '.join(skipped)} Restore one of them from a copy, or start "
-            "again with --force.",
-            path=run,
-        )
+        advice = "Restore one of them from a copy, or start again with --force."
+        raise FolderError(f"every checkpoint in {run} is damaged. {' '.join(skipped)} {advice}", path=run)
     return None
 
 
@@ -140,7 +139,7 @@ def _find_damage(path: Path, *, sizes_only: bool = False) -> list[str]:
         return [str(error)]
     if missing := {TENSORS, STATE} - set(manifest):
         return [f"{MANIFEST} does not list {' and '.join(sorted(missing))}"]
-    return find_damage(manifest, lambda name: path / name, manifest, sizes_only=sizes_only)
+    return find_damage(path, manifest, sizes_only=sizes_only)
 
 
 def _set_aside_if_damaged(target: Path) -> None:

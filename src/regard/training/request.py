@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoint.hub import model_folder
 from regard.checkpoint.output import check_output
-from regard.checkpoint.probe import check_folder
+from regard.checkpoint.probe import check_folder, model_folder
 from regard.nn.lora_config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
