@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.nn.hooks import Trace
+from regard.utils.atomic_files import write_file
 from regard.utils.errors import UsageError, unknown
-from regard.views.page import pack_integers
 from regard.views.picture import MUTED, Picture, color_table, pixels_of, text_width, token_label
-from regard.views.view import DATA_FORMATS, View, write_output
+from regard.views.view import DATA_FORMATS, View, pack_integers
 
 SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it, 8 bits keep the page small
 ROW_SUM_TOLERANCE = 0.02  # half-precision softmax rows miss 1 by up to about this much
@@ -226,14 +226,14 @@ def save_weights(path: str | os.PathLike[str], attention_map: AttentionMap) -> P
     target = Path(path)
     match target.suffix.lower():
         case ".csv":
-            write_output(target, _csv(attention_map))
+            write_file(target, _csv(attention_map))
         case ".json":
-            write_output(target, json.dumps(attention_map.numbers()))
+            write_file(target, json.dumps(attention_map.numbers()))
         case ".npy":
             stream = io.BytesIO()
             np.save(stream, attention_map.weights, allow_pickle=False)
-            write_output(target, stream.getvalue())
-            write_output(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
+            write_file(target, stream.getvalue())
+            write_file(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
         case suffix:
             message = f"cannot save attention weights as {target.name!r}. Use .csv, .json or .npy."
             raise UsageError(message, argument="path", value=suffix, allowed=DATA_FORMATS, path=target)

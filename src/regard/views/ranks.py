@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.utils.errors import UsageError
-from regard.views.picture import MUTED, Picture
-from regard.views.report import draw_chart
+from regard.views.picture import MUTED, Picture, draw_chart
 from regard.views.view import View
 
 

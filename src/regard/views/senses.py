@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.utils.errors import UsageError, unknown
-from regard.views.picture import MUTED, Picture, series_color
-from regard.views.report import draw_chart
+from regard.views.picture import MUTED, Picture, draw_chart, series_color
 from regard.views.view import View
 
 STATIC = "static"  # the layer below all others: the embedding table alone, without positions

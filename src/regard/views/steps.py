@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.utils.errors import UsageError
-from regard.views.page import pack_integers
 from regard.views.picture import INK, MUTED, RULE, Picture, pixels_of, text_width, token_label
-from regard.views.view import View
+from regard.views.view import View, pack_integers
 
 MAX_TOKENS = 32  # of a text
 MAX_COLUMNS = 512  # of X and of the output

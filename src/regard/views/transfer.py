@@ -8,8 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from regard.utils.errors import UsageError
-from regard.views.picture import MUTED, Picture
-from regard.views.report import draw_chart
+from regard.views.picture import MUTED, Picture, draw_chart
 from regard.views.view import View
 
 SCRATCH, PRETRAINED = "from scratch", "pretrained"
