@@ -1,10 +1,16 @@
-"""Word senses, by a word's vectors in sentences → a View: accuracy by layer, and a map for every layer."""
+"""Views of studies: charts of what a model's parts are worth.
+
+- `ranks_view`: the singular values of value matrices, and the loss by rank
+- `transfer_view`: pretrained weights versus training from scratch, by number of labels
+- `senses_view`: word senses, by a word's vectors in sentences: accuracy by layer, and a map for every layer
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -14,11 +20,192 @@ from regard.utils.errors import UsageError, unknown
 from regard.views.picture import MUTED, Picture, draw_chart, series_color
 from regard.views.view import View
 
+SCRATCH, PRETRAINED = "from scratch", "pretrained"
 STATIC = "static"  # the layer below all others: the embedding table alone, without positions
 MAX_POINTS = 300  # sentences of a word on the map
 NUM_NEIGHBORS = 5  # that are listed for each sentence
 
+Scores = tuple[float, ...]  # one per seed
 Vectors = npt.NDArray[np.float32]
+
+
+# --- Ranks --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """Singular values of each head's W^V · W^O at every attention, and the loss after truncating them."""
+
+    d_model: int  # D: the full matrix is D × D
+    head_dim: int  # Dh: the rank is Dh at most
+    spectra: Mapping[str, npt.NDArray[Any]]  # address → (H, Dh), the largest first
+    ranks: Mapping[str, Sequence[int]]  # address → the rank of each head's product
+    losses: Mapping[int, float]  # rank → loss of the text, or of its translation
+
+    def __post_init__(self) -> None:
+        for name, values in (("spectra", self.spectra), ("losses", self.losses)):
+            if not values:
+                raise UsageError(f"a view of ranks needs {name}; there are none.", argument=name)
+        for address, spectrum in self.spectra.items():
+            if np.ndim(spectrum) != 2 or not np.isfinite(spectrum).all():
+                message = f"the spectrum of {address!r} must be finite numbers of shape (heads, head_dim)."
+                raise UsageError(message, argument="spectra", value=np.shape(spectrum))
+
+    @property
+    def parameter_counts(self) -> dict[str, int]:
+        """Parameters of a head's value matrix: as one matrix, and as two factors."""
+        return {"full": self.d_model**2, "factored": 2 * self.d_model * self.head_dim}
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "d_model": self.d_model,
+            "head_dim": self.head_dim,
+            "parameters_of_a_head": self.parameter_counts,
+            "attentions": [
+                {"address": address, "ranks": list(self.ranks[address]), "singular_values": spectrum.tolist()}
+                for address, spectrum in self.spectra.items()
+            ],
+            "losses": [{"rank": rank, "loss": loss} for rank, loss in self.losses.items()],
+        }
+
+    def lines(self) -> list[str]:
+        """The loss by rank as text."""
+        return [f"rank {rank:>4}  loss {loss:.4f}" for rank, loss in self.losses.items()]
+
+
+def ranks_view(ranks: Ranks, *, title: str, note: str = "") -> View:
+    """A view of the spectra, one attention at a time, and of the loss by rank."""
+    counts, d_model, head_dim = ranks.parameter_counts, ranks.d_model, ranks.head_dim
+    highest = max(max(by_head) for by_head in ranks.ranks.values())
+    explanation = (
+        f"A head's value matrix is {d_model} × {d_model}, the product of {d_model} × {head_dim} (W^V) and "
+        f"{head_dim} × {d_model} (W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of "
+        f"at most {head_dim}. The highest rank here is {highest}."
+    )
+    losses = {
+        "title": "loss with all value matrices truncated to a rank",
+        "series": [{"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}],
+    }
+    spectra = [_spectrum(address, spectrum) for address, spectrum in ranks.spectra.items()]
+    data = {"spectra": spectra, "losses": losses}
+    return View("ranks", data, title, _draw_ranks, ranks.lines(), ranks.numbers, note or explanation)
+
+
+def _spectrum(address: str, spectrum: npt.NDArray[Any]) -> dict[str, Any]:
+    series = [
+        {"name": f"head {head}", "points": [[rank, float(value)] for rank, value in enumerate(values, 1)]}
+        for head, values in enumerate(spectrum)
+    ]
+    return {"address": address, "title": f"singular values of W^V · W^O, {address}", "series": series}
+
+
+def _draw_ranks(data: dict[str, Any]) -> Picture:
+    picture = Picture(900, 400, data["title"])
+    picture.heading(28)
+    for number, sentence in enumerate(data["note"].split(": ", 1)):
+        picture.text(28, 62 + 16 * number, sentence, size=12, fill=MUTED)
+    for x, chart in ((28, data["spectra"][0]), (478, data["losses"])):
+        draw_chart(picture, chart, x, 96, 394, 270)
+        picture.text(x + 394, 384, "rank", size=11, fill=MUTED, anchor="end")
+    return picture
+
+
+# --- Transfer -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Scores with the same examples, seeds and model size: from pretrained weights and from scratch."""
+
+    metric: str
+    sizes: tuple[int, ...]  # numbers of labeled training examples
+    seeds: int
+    pretrained: tuple[Scores, ...]  # for each size
+    scratch: tuple[Scores, ...]
+    majority: float | None  # score of always predicting the most frequent label, if the metric has one
+    held_out: int  # examples that are scored
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            raise UsageError("a transfer curve needs at least one number of labels.", argument="sizes")
+        for name in ("pretrained", "scratch"):
+            if [len(scores) for scores in getattr(self, name)] != [self.seeds] * len(self.sizes):
+                message = f"{name} needs {self.seeds} scores for each of {len(self.sizes)} sizes."
+                raise UsageError(message, argument=name)
+
+    def __iter__(self) -> Iterator[tuple[int, Scores, Scores]]:
+        """(size, scores from scratch, scores of pretrained weights)"""
+        return zip(self.sizes, self.scratch, self.pretrained, strict=True)
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "held_out": self.held_out,
+            "majority": self.majority,
+            "sizes": [
+                {
+                    "labels": size,
+                    "from_scratch": {"mean": fmean(scratch), "scores": list(scratch)},
+                    "pretrained": {"mean": fmean(pretrained), "scores": list(pretrained)},
+                }
+                for size, scratch, pretrained in self
+            ],
+        }
+
+    def table(self) -> list[list[str]]:
+        """A row for each number of labels: the mean and the standard deviation over the seeds, and the gain."""
+
+        def cell(scores: Scores) -> str:
+            return f"{fmean(scores):.2f}" + (f" ± {stdev(scores):.2f}" if len(scores) > 1 else "")
+
+        return [
+            [f"{size:,}", cell(scratch), cell(pretrained), f"{fmean(pretrained) - fmean(scratch):+.2f}"]
+            for size, scratch, pretrained in self
+        ]
+
+    def lines(self) -> list[str]:
+        """The table as text."""
+        seeds = "1 seed" if self.seeds == 1 else f"mean ± standard deviation of {self.seeds} seeds"
+        rows = [["labels", SCRATCH, PRETRAINED, "gain"], *self.table()]
+        lines = [f"{size:>8}  {scratch:>15}  {pretrained:>15}  {gain:>7}" for size, scratch, pretrained, gain in rows]
+        baseline = [] if self.majority is None else [f"majority baseline: {self.majority:.2f}"]
+        return [f"{self.metric} on {self.held_out:,} held-out examples, {seeds}", *lines, *baseline]
+
+
+def transfer_view(transfer: Transfer, *, title: str, note: str = "") -> View:
+    """A view of both curves over the number of labels, and of their table."""
+    caption = transfer.lines()[0]
+    setup = "Both curves use the same examples, seeds, tokenizer and model size."
+    series: list[dict[str, Any]] = []
+    for name, side in ((PRETRAINED, transfer.pretrained), (SCRATCH, transfer.scratch)):
+        points, spread = [], []
+        for size, scores in zip(transfer.sizes, side, strict=True):
+            mean, deviation = fmean(scores), stdev(scores) if len(scores) > 1 else 0.0
+            points.append([size, mean])
+            spread.append([size, mean - deviation, mean + deviation])
+        series.append({"name": name, "points": points, "spread": spread})
+    if transfer.majority is not None:
+        ends = dict.fromkeys((transfer.sizes[0], transfer.sizes[-1]))
+        series.append({"name": "majority baseline", "points": [[size, transfer.majority] for size in ends]})
+    data = {
+        "caption": caption,
+        "chart": {"title": f"{transfer.metric} by number of labels", "series": series, "logAcross": True},
+        "rows": transfer.table(),
+        "columns": ["labels", SCRATCH, PRETRAINED, "gain"],
+    }
+    note = note or f"{setup} {caption[0].upper()}{caption[1:]}."
+    return View("transfer", data, title, _draw_transfer, transfer.lines(), transfer.numbers, note)
+
+
+def _draw_transfer(data: dict[str, Any]) -> Picture:
+    picture = Picture(720, 440, data["title"])
+    picture.heading(28, data["caption"])
+    draw_chart(picture, data["chart"], 28, 82, 664, 310)
+    picture.text(692, 412, "labels", size=11, fill=MUTED, anchor="end")
+    return picture
+
+
+# --- Senses -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -163,7 +350,7 @@ def senses_view(senses: Senses, *, title: str, note: str = "") -> View:
         f"reaches {100 * senses.majority:.1f} %{static}."
     )
     data = {"words": [_word_data(word) for word in senses.words]}
-    return View("senses", data, title, _draw, senses.lines(), senses.numbers, note or explanation)
+    return View("senses", data, title, _draw_senses, senses.lines(), senses.numbers, note or explanation)
 
 
 def _word_data(word: WordSenses) -> dict[str, Any]:
@@ -209,7 +396,7 @@ def _chart(word: WordSenses) -> dict[str, Any]:
     return {"title": f"accuracy for the senses of “{word.word}”, in %", "series": series}
 
 
-def _draw(data: dict[str, Any]) -> Picture:
+def _draw_senses(data: dict[str, Any]) -> Picture:
     """The first word: its accuracy by layer, and its map at the best layer."""
     word = data["words"][0]
     layer = word["layers"][word["best"]]
