@@ -37,7 +37,7 @@ SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it, 8 bits keep the 
 ROW_SUM_TOLERANCE = 0.02  # half-precision softmax rows miss 1 by up to about this much
 GOLD_COLOR = "#e07b00"
 
-_ADDRESS = re.compile(r"^(?P<stack>[\w.]+?)\.(?P<layer>\d+)\.(?P<role>\w+)$")
+_ADDRESS = re.compile(r"^([\w.]+?)\.(\d+)\.(\w+)$")  # stack, layer, role
 _KINDS = {  # label of each kind of attention, and what its queries and keys are
     "encoder.self": ("Encoder self", "in–in"),
     "decoder.self": ("Decoder self", "out–out"),
@@ -64,13 +64,12 @@ class AttentionMap:
     @property
     def kind(self) -> str:
         """The address without its layer: "decoder.2.cross" → "decoder.cross"."""
-        match = _ADDRESS.match(self.address)
-        return f"{match['stack']}.{match['role']}" if match else self.address
+        return _ADDRESS.sub(r"\1.\3", self.address)
 
     @property
     def layer(self) -> int:
         match = _ADDRESS.match(self.address)
-        return int(match["layer"]) if match else 0
+        return int(match[2]) if match else 0
 
     def labels(self) -> dict[str, Any]:
         """The address and the tokens, as JSON values."""
@@ -92,9 +91,8 @@ def _check(m: AttentionMap) -> None:
         raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
     for axis, (name, tokens) in enumerate((("rows", m.rows), ("columns", m.columns)), 1):
         if len(tokens) != shape[axis]:
-            raise error(
-                name, f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
-            )
+            message = f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
+            raise error(name, message)
         no_token = next((token for token in tokens if not isinstance(token, str)), None)
         if no_token is not None:
             raise error(name, f"{name} must be tokens (strings), but have {no_token!r}. Decode the ids first.")
@@ -110,11 +108,9 @@ def _check(m: AttentionMap) -> None:
     wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
     if len(wrong):
         head, row = (int(index) for index in wrong[0])
-        raise error(
-            "weights",
-            f"the weights of head {head}, row {row} ({m.rows[row]!r}) sum to {sums[head, row]:.4g}; each row must sum "
-            "to 1 (or to 0 if everything is masked). Check that axis 1 has the queries and axis 2 the keys.",
-        )
+        wrong_sum = f"the weights of head {head}, row {row} ({m.rows[row]!r}) sum to {sums[head, row]:.4g}"
+        advice = "Check that axis 1 has the queries and axis 2 the keys."
+        raise error("weights", f"{wrong_sum}; each row must sum to 1 (or to 0 if everything is masked). {advice}")
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
@@ -183,15 +179,9 @@ def attention_view(
         "initial": {"address": first.address, "head": initial_head},
         "gold": links,
     }
-    return View(
-        "attention",
-        data,
-        title,
-        partial(_draw, first, gold=links if first in aligned else []),
-        numbers=lambda: {"attention": [m.numbers() for m in maps]},
-        note=note,
-        exports=dict.fromkeys(DATA_FORMATS, partial(save_weights, attention_map=first)),
-    )
+    draw = partial(_draw, first, gold=links if first in aligned else [])
+    exports = dict.fromkeys(DATA_FORMATS, partial(save_weights, attention_map=first))
+    return View("attention", data, title, draw, (), lambda: {"attention": [m.numbers() for m in maps]}, note, exports)
 
 
 def _map_data(m: AttentionMap, axes: Sequence[Sequence[str]], levels: int, *, gold: bool) -> dict[str, Any]:
@@ -212,7 +202,7 @@ def _map_data(m: AttentionMap, axes: Sequence[Sequence[str]], levels: int, *, go
 
 
 def pack(weights: npt.NDArray[Any], levels: int) -> str:
-    """Weights as base64 text of zlib-compressed little-endian integers (see the top of this module)."""
+    """Packed weights (see the top of this module)."""
     roots = np.sqrt(np.clip(weights, 0.0, 1.0).astype(np.float64))
     return pack_integers(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
 

@@ -71,14 +71,8 @@ class AttentionSteps:
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "columns", tuple(self.columns))
         num_heads, _, head_dim = self.queries.shape if np.ndim(self.queries) == 3 else (0, 0, 0)
-        sizes = {
-            "T": len(self.rows),
-            "S": len(self.columns),
-            "H": num_heads,
-            "Dh": head_dim,
-            "HDh": num_heads * head_dim,
-        }
-        sizes["D"] = np.shape(self.inputs)[-1]
+        sizes = {"T": len(self.rows), "S": len(self.columns), "D": np.shape(self.inputs)[-1]}
+        sizes |= {"H": num_heads, "Dh": head_dim, "HDh": num_heads * head_dim}
         for name, letters in SHAPES.items():
             if getattr(self, name) is None:
                 continue
@@ -93,13 +87,8 @@ class AttentionSteps:
     def numbers(self) -> dict[str, Any]:
         """The arrays computed for the text, as lists; without the matrices W of the model."""
         computed = ("inputs", "memory", "queries", "keys", "values", "weights", "heads", "output")
-        arrays = {name: getattr(self, name) for name in computed}
-        return {
-            "address": self.address,
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-            **{name: array.tolist() for name, array in arrays.items() if array is not None},
-        }
+        arrays = {name: getattr(self, name).tolist() for name in computed if getattr(self, name) is not None}
+        return {"address": self.address, "rows": list(self.rows), "columns": list(self.columns), **arrays}
 
 
 class _Matrix(NamedTuple):
@@ -113,10 +102,8 @@ class _Matrix(NamedTuple):
 
     @property
     def drawn(self) -> Array:
-        rows, columns = (
-            slice(None, MAX_TOKENS if tokens else None, every)
-            for tokens, every in zip(self.tokens, self.every, strict=True)
-        )
+        limits = (MAX_TOKENS if tokens else None for tokens in self.tokens)
+        rows, columns = map(slice, (None, None), limits, self.every)
         return np.asarray(self.array[rows, columns], dtype=np.float64)
 
 
@@ -131,13 +118,10 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
         parts = _parts(steps, coarser)
     scales = _scales(parts)
     numbers: list[Array] = []
-    start = 0
 
     def describe(matrix: _Matrix) -> dict[str, Any]:
-        nonlocal start
-        drawn = matrix.drawn
+        drawn, start = matrix.drawn, sum(map(len, numbers))
         numbers.append(np.rint(drawn / scales[matrix.kind]["peak"] * 32767).astype("<i2").ravel())
-        start += drawn.size
         return {
             "name": list(matrix.name),
             "kind": matrix.kind,
@@ -145,7 +129,7 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
             "drawn": list(drawn.shape),
             "every": list(matrix.every),
             "tokens": list(matrix.tokens),
-            "start": start - drawn.size,
+            "start": start,
         }
 
     num_heads, _, head_dim = steps.queries.shape

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ NUM_NEIGHBORS = 5  # that are listed for each sentence
 
 Scores = tuple[float, ...]  # one per seed
 Vectors = npt.NDArray[np.float32]
+T = TypeVar("T")
 
 
 # --- Ranks --------------------------------------------------------------------------------------------------
@@ -57,14 +58,15 @@ class Ranks:
         return {"full": self.d_model**2, "factored": 2 * self.d_model * self.head_dim}
 
     def numbers(self) -> dict[str, Any]:
+        attentions = [
+            {"address": address, "ranks": list(self.ranks[address]), "singular_values": spectrum.tolist()}
+            for address, spectrum in self.spectra.items()
+        ]
         return {
             "d_model": self.d_model,
             "head_dim": self.head_dim,
             "parameters_of_a_head": self.parameter_counts,
-            "attentions": [
-                {"address": address, "ranks": list(self.ranks[address]), "singular_values": spectrum.tolist()}
-                for address, spectrum in self.spectra.items()
-            ],
+            "attentions": attentions,
             "losses": [{"rank": rank, "loss": loss} for rank, loss in self.losses.items()],
         }
 
@@ -82,12 +84,11 @@ def ranks_view(ranks: Ranks, *, title: str, note: str = "") -> View:
         f"{head_dim} × {d_model} (W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of "
         f"at most {head_dim}. The highest rank here is {highest}."
     )
-    losses = {
-        "title": "loss with all value matrices truncated to a rank",
-        "series": [{"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}],
+    series = [{"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}]
+    data = {
+        "spectra": [_spectrum(address, spectrum) for address, spectrum in ranks.spectra.items()],
+        "losses": {"title": "loss with all value matrices truncated to a rank", "series": series},
     }
-    spectra = [_spectrum(address, spectrum) for address, spectrum in ranks.spectra.items()]
-    data = {"spectra": spectra, "losses": losses}
     return View("ranks", data, title, _draw_ranks, ranks.lines(), ranks.numbers, note or explanation)
 
 
@@ -138,19 +139,11 @@ class Transfer:
         return zip(self.sizes, self.scratch, self.pretrained, strict=True)
 
     def numbers(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "held_out": self.held_out,
-            "majority": self.majority,
-            "sizes": [
-                {
-                    "labels": size,
-                    "from_scratch": {"mean": fmean(scratch), "scores": list(scratch)},
-                    "pretrained": {"mean": fmean(pretrained), "scores": list(pretrained)},
-                }
-                for size, scratch, pretrained in self
-            ],
-        }
+        def side(scores: Scores) -> dict[str, Any]:
+            return {"mean": fmean(scores), "scores": list(scores)}
+
+        sizes = [{"labels": size, "from_scratch": side(a), "pretrained": side(b)} for size, a, b in self]
+        return {"metric": self.metric, "held_out": self.held_out, "majority": self.majority, "sizes": sizes}
 
     def table(self) -> list[list[str]]:
         """A row for each number of labels: the mean and the standard deviation over the seeds, and the gain."""
@@ -178,11 +171,9 @@ def transfer_view(transfer: Transfer, *, title: str, note: str = "") -> View:
     setup = "Both curves use the same examples, seeds, tokenizer and model size."
     series: list[dict[str, Any]] = []
     for name, side in ((PRETRAINED, transfer.pretrained), (SCRATCH, transfer.scratch)):
-        points, spread = [], []
-        for size, scores in zip(transfer.sizes, side, strict=True):
-            mean, deviation = fmean(scores), stdev(scores) if len(scores) > 1 else 0.0
-            points.append([size, mean])
-            spread.append([size, mean - deviation, mean + deviation])
+        points = [[size, fmean(scores)] for size, scores in zip(transfer.sizes, side, strict=True)]
+        deviations = [stdev(scores) if len(scores) > 1 else 0.0 for scores in side]
+        spread = [[size, mean - d, mean + d] for (size, mean), d in zip(points, deviations, strict=True)]
         series.append({"name": name, "points": points, "spread": spread})
     if transfer.majority is not None:
         ends = dict.fromkeys((transfer.sizes[0], transfer.sizes[-1]))
@@ -225,6 +216,9 @@ class LayerSenses:
     def scores(self) -> dict[str, float]:
         return {"accuracy": self.accuracy, "within": self.within, "across": self.across}
 
+    def numbers(self) -> dict[str, Any]:
+        return {**self.scores(), "max_distance": self.max_distance, "cosines": self.cosines.tolist()}
+
 
 @dataclass(frozen=True)
 class WordSenses:
@@ -239,10 +233,7 @@ class WordSenses:
     layers: tuple[LayerSenses, ...]
 
     def layer(self, name: str | int) -> LayerSenses:
-        layers = {layer.name: layer for layer in self.layers}
-        if str(name) not in layers:
-            raise unknown("layer", str(name), layers)
-        return layers[str(name)]
+        return _find("layer", str(name), {layer.name: layer for layer in self.layers})
 
     @property
     def best(self) -> LayerSenses:
@@ -258,15 +249,7 @@ class WordSenses:
             "word": self.word,
             "senses": {sense: self.labels.count(sense) for sense in self.senses},
             "majority": self.majority,
-            "layers": [
-                {
-                    "layer": layer.name,
-                    **layer.scores(),
-                    "max_distance": layer.max_distance,
-                    "cosines": layer.cosines.tolist(),
-                }
-                for layer in self.layers
-            ],
+            "layers": [{"layer": layer.name, **layer.numbers()} for layer in self.layers],
         }
 
 
@@ -281,10 +264,7 @@ class Senses:
             raise UsageError("a view of senses needs at least one word.", argument="words")
 
     def word(self, name: str) -> WordSenses:
-        words = {word.word: word for word in self.words}
-        if name not in words:
-            raise unknown("word", name, words)
-        return words[name]
+        return _find("word", name, {word.word: word for word in self.words})
 
     @property
     def names(self) -> list[str]:
@@ -338,6 +318,12 @@ class Senses:
             cosines = [f"{a}–{b} {word.best.cosines[i, j]:.3f}" for (i, a), (j, b) in pairs]
             lines.append(f"{word.word}, layer {word.best.name}: {', '.join(cosines)}")
         return lines
+
+
+def _find(what: str, name: str, items: Mapping[str, T]) -> T:
+    if name not in items:
+        raise unknown(what, name, items)
+    return items[name]
 
 
 def senses_view(senses: Senses, *, title: str, note: str = "") -> View:
