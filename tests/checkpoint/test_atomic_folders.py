@@ -7,7 +7,6 @@ import pytest
 from regard.checkpoint.atomic_folders import (
     COMMIT,
     MANIFEST,
-    current_folder,
     locate,
     merge_into,
     put_folder,
@@ -30,13 +29,6 @@ def test_a_folder_takes_its_place_and_replaces_another(tmp_path):
             put_folder(staged, tmp_path / "target")
         assert {path.name for path in (tmp_path / "target").iterdir()} == {text, MANIFEST}
         assert [path.name for path in tmp_path.iterdir()] == ["target"]
-
-
-def test_a_waiting_successor_is_the_valid_one(tmp_path):
-    (tmp_path / "target").mkdir()
-    assert current_folder(tmp_path / "target") == tmp_path / "target"
-    (tmp_path / "target.new").mkdir()
-    assert current_folder(tmp_path / "target") == tmp_path / "target.new"
 
 
 def test_a_waiting_commit_is_read_first_and_finished_by_the_next_writer(tmp_path):

@@ -4,15 +4,11 @@ The manifest, `regard-manifest.json`, lists the files of a folder with their siz
 includes its own checksum, to detect truncated or altered folders. It protects against accidental damage; it is not a
 signature.
 
-Both writers write under a temporary name, sync, and make the result visible with one atomic `rename`:
-
-- `put_folder` writes a folder that contains only files of regard (a checkpoint). A folder cannot replace another, so
-  the new one is first renamed to `<name>.new`, which is valid from then on (`current_folder`); then the old folder
-  is moved away and the new one takes its name.
-- `merge_into` writes some files of a folder that also has other content (a model in a run folder with checkpoints,
-  metrics and the user's notes). The new files are staged in one folder, which is renamed to `.regard-commit` and is
-  valid from then on: `locate` looks there first. Then the files move to their places, the manifest last. Readers
-  repair nothing, so reading works on read-only disks; the next writer finishes an interrupted merge.
+A folder is staged under a temporary name and synced. If the target does not exist yet, one atomic `rename` makes it
+visible. Otherwise the target may have other content (a model in a run folder with checkpoints, metrics and the user's
+notes): `merge_into` renames the staged folder to `.regard-commit` inside the target, and it is valid from then on:
+`locate` looks there first. Then the files move to their places, the manifest last. Readers repair nothing, so reading
+works on read-only disks; the next writer finishes an interrupted merge.
 
 If files were replaced one by one without a commit folder, neither version would be complete in between. Single
 files are written by `utils/atomic_files.py`.
@@ -32,7 +28,6 @@ from regard.utils.errors import FolderError
 
 MANIFEST = "regard-manifest.json"
 COMMIT = ".regard-commit"  # the valid version of a folder whose files are not in their places yet
-SUCCESSOR = ".new"  # suffix of a folder that is about to replace the folder without the suffix
 
 Manifest = Mapping[str, FileRecord]  # keyed by file name; there are no subfolders
 
@@ -120,34 +115,18 @@ def staged_folder(parent: Path, contents: Mapping[str, Content]) -> Iterator[Pat
 
 
 def put_folder(staged: Path, target: Path) -> None:
-    """Rename a staged folder to `target`. An existing `target` stays valid until the new folder is."""
-    settle_folder(target)
-    staged.rename(_successor(target) if target.exists() else target)
-    sync_folder(target.parent)
-    settle_folder(target)
-
-
-def settle_folder(target: Path) -> None:
-    """Finish an interrupted replacement, if there is one."""
-    successor = _successor(target)
-    if successor.exists():
-        with temporary_path(target.parent) as discarded:
-            with contextlib.suppress(FileNotFoundError):
-                target.rename(discarded)
-            successor.rename(target)
-            sync_folder(target.parent)
+    """Make a staged folder the valid version of `target`, in one rename."""
+    if target.exists():
+        merge_into(staged, target)
+    else:
+        staged.rename(target)
+        sync_folder(target.parent)
 
 
 def discard_folder(folder: Path) -> None:
     """Remove a folder. Rename it first, so that a kill leaves a temporary folder and not half of this one."""
     with temporary_path(folder.parent) as discarded:
         folder.rename(discarded)
-
-
-def current_folder(target: Path) -> Path:
-    """Return the valid version of `target`: `target` itself, or its successor during a replacement."""
-    successor = _successor(target)
-    return successor if successor.exists() else target
 
 
 def merge_into(staged: Path, folder: Path) -> None:
@@ -194,10 +173,6 @@ def locate(folder: Path, name: str) -> Path:
     """Return the path of the valid file `name`, which is in the commit folder until it is moved to `folder`."""
     staged = folder / COMMIT / name
     return staged if (folder / COMMIT / MANIFEST).exists() and staged.exists() else folder / name
-
-
-def _successor(target: Path) -> Path:
-    return target.with_name(target.name + SUCCESSOR)
 
 
 def _previous_manifest(folder: Path) -> Manifest:

@@ -125,7 +125,11 @@ def write_model(
     until the new one is.
     """
     path = Path(path)
-    contents = {CONFIG: content_of(_config_text(config)), weights: tensors_content(tensors)}
+    try:
+        config_text = json.dumps(dict(config), indent=2, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the config of a model must be plain JSON: {error}") from error
+    contents = {CONFIG: content_of(config_text), weights: tensors_content(tensors)}
     for name, data in texts.items():
         if name in ("", CONFIG, *_WEIGHTS, MANIFEST) or name.startswith(".") or Path(name).name != name:
             raise ValueError(f"{name!r} cannot be the name of an additional file of a model")
@@ -152,13 +156,6 @@ def write_model(
                 with contextlib.suppress(OSError):  # not empty
                     folder.rmdir()
             raise
-
-
-def _config_text(config: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(dict(config), indent=2, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the config of a model must be plain JSON: {error}") from error
 
 
 # --- Reading ------------------------------------------------------------------------------------------------

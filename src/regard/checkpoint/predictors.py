@@ -243,12 +243,12 @@ def save_predictor(
         config["training"] = dict(training)
     texts = dict(predictor.tokenizer_files())
     if not is_edited_card(path, CARD):
-        texts[CARD] = _card(predictor, path, settings=settings, sources=sources, scores=scores, origin=origin)
+        texts[CARD] = _card(predictor, path, settings=settings, data=sources, scores=scores, origin=origin)
     write_model(path, config=config, tensors=weights.tensors, texts=texts, weights=weights.file, force=force)
 
 
 def _config(predictor: Any) -> dict[str, Any]:
-    """Return the entries of config.json that are the same for complete models and adapters."""
+    """Return the entries of config.json that complete models and adapters share."""
     return {
         "regard": {"format": FORMAT, "task": predictor.spec.name},
         "architecture": architecture_of(predictor.model).name,
@@ -258,16 +258,8 @@ def _config(predictor: Any) -> dict[str, Any]:
     }
 
 
-def _card(
-    predictor: Any,
-    path: Path,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    sources: Sequence[CardData] = (),
-    scores: Sequence[Score] = (),
-    origin: str = "",
-) -> str:
-    """Return the model card, based on the spec of the task."""
+def _card(predictor: Any, path: Path, *, settings: Mapping[str, Any] | None = None, origin: str, **facts: Any) -> str:
+    """Return the model card, based on the spec of the task; `facts` are other arguments of `model_card`."""
     spec: TaskSpec = predictor.spec
     name = Path(public_name(str(path)))
     inputs = " ".join('"…"' for _ in spec.inputs)
@@ -279,13 +271,12 @@ def _card(
         summary=" ".join(part for part in (predictor.summary, origin, start) if part),
         task=spec.name,
         num_parameters=sum(param.numel() for param in predictor.model.parameters()),
-        data=sources,
         settings=settings,
-        scores=scores,
         command=f"regard {spec.name} {name} {inputs}\nregard evaluate {name} {spec.data_example}",
         python=f'import regard\n\nmodel = regard.load("{name.as_posix()}")\nprint(model({inputs.replace(" ", ", ")}))',
         versions={package: version(package) for package in PACKAGES},
         pipeline=spec.hub_pipeline or "",
+        **facts,
     )
 
 
