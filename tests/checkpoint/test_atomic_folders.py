@@ -8,7 +8,6 @@ from regard.checkpoint.atomic_folders import (
     COMMIT,
     MANIFEST,
     locate,
-    merge_into,
     put_folder,
     read_manifest,
     staged_folder,
@@ -33,11 +32,11 @@ def test_a_folder_takes_its_place_and_replaces_another(tmp_path):
 
 def test_a_waiting_commit_is_read_first_and_finished_by_the_next_writer(tmp_path):
     with staged_folder(tmp_path, {"a": content_of("1"), "old": content_of("1")}) as staged:
-        merge_into(staged, tmp_path)
+        put_folder(staged, tmp_path)
     with staged_folder(tmp_path, {"a": content_of("2")}) as staged:
         staged.rename(tmp_path / COMMIT)
     assert locate(tmp_path, "a").read_text(encoding="utf-8") == "2"
     assert set(read_manifest(locate(tmp_path, MANIFEST))) == {"a"}
     with staged_folder(tmp_path, {"b": content_of("3")}) as staged:
-        merge_into(staged, tmp_path)
+        put_folder(staged, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"b", MANIFEST}

@@ -6,7 +6,7 @@ signature.
 
 A folder is staged under a temporary name and synced. If the target does not exist yet, one atomic `rename` makes it
 visible. Otherwise the target may have other content (a model in a run folder with checkpoints, metrics and the user's
-notes): `merge_into` renames the staged folder to `.regard-commit` inside the target, and it is valid from then on:
+notes): the staged folder is renamed to `.regard-commit` inside the target and is valid from then on:
 `locate` looks there first. Then the files move to their places, the manifest last. Readers repair nothing, so reading
 works on read-only disks; the next writer finishes an interrupted merge.
 
@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.utils.atomic_files import Content, FileRecord, content_of, sync_folder, temporary_path, write_synced
+from regard.utils.atomic_files import Content, FileRecord, content_of, remove, sync_folder, temporary_path, write_synced
 from regard.utils.errors import FolderError
 
 MANIFEST = "regard-manifest.json"
@@ -104,7 +104,7 @@ def _is_valid(name: str, record: FileRecord) -> bool:
 def staged_folder(parent: Path, contents: Mapping[str, Content]) -> Iterator[Path]:
     """Create a temporary folder in `parent` with these files and their manifest, all synced.
 
-    The block moves it into place (`put_folder`, `merge_into`); afterwards any remaining files are removed.
+    The block moves it into place with `put_folder`; afterwards any remaining files are removed.
     """
     with temporary_path(parent) as staged:
         staged.mkdir()
@@ -115,29 +115,25 @@ def staged_folder(parent: Path, contents: Mapping[str, Content]) -> Iterator[Pat
 
 
 def put_folder(staged: Path, target: Path) -> None:
-    """Make a staged folder the valid version of `target`, in one rename."""
-    if target.exists():
-        merge_into(staged, target)
-    else:
+    """Make a staged folder the valid version of `target`, in one rename.
+
+    Other files in `target` stay unchanged. Files that only its previous manifest lists are removed, except a card
+    that the user edited.
+    """
+    if not target.exists():
         staged.rename(target)
         sync_folder(target.parent)
+        return
+    finish_merge(target)
+    staged.rename(target / COMMIT)
+    sync_folder(target)
+    finish_merge(target)
 
 
 def discard_folder(folder: Path) -> None:
     """Remove a folder. Rename it first, so that a kill leaves a temporary folder and not half of this one."""
     with temporary_path(folder.parent) as discarded:
         folder.rename(discarded)
-
-
-def merge_into(staged: Path, folder: Path) -> None:
-    """Make the staged files the valid version of `folder`, and leave its other files unchanged.
-
-    Files that only the previous manifest lists are removed, except a card that the user edited.
-    """
-    finish_merge(folder)
-    staged.rename(folder / COMMIT)
-    sync_folder(folder)
-    finish_merge(folder)
 
 
 def finish_merge(folder: Path) -> None:
@@ -158,6 +154,18 @@ def finish_merge(folder: Path) -> None:
         sync_folder(folder)
     with contextlib.suppress(OSError):  # not empty: another writer has added files in the meantime
         commit.rmdir()
+
+
+def remove_files(folder: Path) -> None:
+    """Remove the files that `put_folder` wrote, except a card that the user edited."""
+    with contextlib.suppress(FolderError):  # a damaged commit is removed below
+        finish_merge(folder)
+    remove(folder / COMMIT)
+    with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest lists no files
+        for name in read_manifest(folder / MANIFEST):
+            if not is_edited_card(folder, name):
+                (folder / name).unlink(missing_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
 
 
 def is_edited_card(folder: Path, name: str) -> bool:

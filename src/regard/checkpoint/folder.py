@@ -33,7 +33,7 @@ from regard.checkpoint.atomic_folders import (
     Manifest,
     find_damage,
     locate,
-    merge_into,
+    put_folder,
     read_manifest,
     staged_folder,
 )
@@ -150,7 +150,7 @@ def write_model(
         path.mkdir(parents=True, exist_ok=True)
         try:
             with staged_folder(path, contents) as staged:
-                merge_into(staged, path)
+                put_folder(staged, path)
         except BaseException:
             for folder in created:
                 with contextlib.suppress(OSError):  # not empty
