@@ -37,9 +37,7 @@ HEADS = _table("""
     words mlm  follows nsp  words-follows pretraining  sequence sequence_classification  tokens token_classification
     spans question_answering  choice multiple_choice
 """)
-PROBLEM_TYPES = _table("""
-    one single_label_classification  several multi_label_classification  number regression
-""")
+PROBLEM_TYPES = _table("one single_label_classification  several multi_label_classification  number regression")
 INFERENCE = {  # sections with prediction options, and the names in them
     "search": _table("beams num_beams  max_ratio max_len_a  max_extra max_len_b"),
     "sampling": {},

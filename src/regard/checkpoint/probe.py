@@ -23,9 +23,6 @@ FILES = ["*.json", "*.safetensors", "merges.txt", "vocab.txt", "*.spm"]
 _NAME = re.compile(r"hf:[\w.-]+/[\w.-]+")
 
 
-# --- Folders ------------------------------------------------------------------------------------------------
-
-
 def check_folder(path: Path) -> None:
     """Raise if `path` is not a folder."""
     if not path.exists():
@@ -63,9 +60,6 @@ def probe_config(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return config if isinstance(config, dict) else {}
-
-
-# --- Hugging Face Hub ---------------------------------------------------------------------------------------
 
 
 def is_hub_name(name: str) -> bool:

@@ -144,24 +144,18 @@ def _is_abandoned(entry: Path) -> bool:
     if name["machine"] == _MACHINE and os.name != "nt":  # on Windows, os.kill(pid, 0) would end the process
         if pid == os.getpid():
             return name["word"] != _WORD
-        if not _is_alive(pid):
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
             return True
+        except OSError:  # the process exists and belongs to another user
+            pass
     # It comes from another machine with the same disk, or the process id may be in use again: its age decides.
     times = [0.0]
     for path in (entry, *entry.glob("*")):
         with contextlib.suppress(OSError):
             times.append(path.lstat().st_mtime)
     return time.time() - max(times) > STALE_SECONDS
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # the process exists and belongs to another user
-        pass
-    return True
 
 
 # --- Errors -------------------------------------------------------------------------------------------------

@@ -59,7 +59,37 @@ class AttentionMap:
         object.__setattr__(self, "weights", np.asarray(self.weights))
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "columns", tuple(self.columns))
-        _check(self)
+
+        def error(argument: str, message: str) -> UsageError:
+            return UsageError(f"attention map {self.address!r}: {message}", argument=argument)
+
+        weights, shape = self.weights, self.weights.shape
+        if not self.address:
+            raise error("address", "the address is empty. Give one such as 'encoder.0.self'.")
+        if weights.ndim != 3 or 0 in shape:
+            raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
+        for axis, (name, tokens) in enumerate((("rows", self.rows), ("columns", self.columns)), 1):
+            if len(tokens) != shape[axis]:
+                message = f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
+                raise error(name, message)
+            no_token = next((token for token in tokens if not isinstance(token, str)), None)
+            if no_token is not None:
+                raise error(name, f"{name} must be tokens (strings), but have {no_token!r}. Decode the ids first.")
+        if not np.issubdtype(weights.dtype, np.floating):
+            raise error("weights", f"weights are {weights.dtype}; they must be floating-point numbers.")
+        if not np.isfinite(weights).all():
+            raise error("weights", "weights have NaN or infinity; they must be numbers from 0 to 1.")
+        low, high = weights.min(), weights.max()
+        if low < 0 or high > 1 + ROW_SUM_TOLERANCE:
+            message = f"weights range from {low:.4g} to {high:.4g}, not from 0 to 1. Pass the output of the softmax."
+            raise error("weights", message)
+        sums = weights.sum(axis=-1, dtype=np.float64)
+        wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
+        if len(wrong):
+            head, row = (int(index) for index in wrong[0])
+            wrong_sum = f"the weights of head {head}, row {row} ({self.rows[row]!r}) sum to {sums[head, row]:.4g}"
+            advice = "Check that axis 1 has the queries and axis 2 the keys."
+            raise error("weights", f"{wrong_sum}; each row must sum to 1 (or to 0 if everything is masked). {advice}")
 
     @property
     def kind(self) -> str:
@@ -78,39 +108,6 @@ class AttentionMap:
     def numbers(self) -> dict[str, Any]:
         """The weights with their tokens, as JSON values."""
         return {**self.labels(), "weights": self.weights.tolist()}
-
-
-def _check(m: AttentionMap) -> None:
-    def error(argument: str, message: str) -> UsageError:
-        return UsageError(f"attention map {m.address!r}: {message}", argument=argument)
-
-    weights, shape = m.weights, m.weights.shape
-    if not m.address:
-        raise error("address", "the address is empty. Give one such as 'encoder.0.self'.")
-    if weights.ndim != 3 or 0 in shape:
-        raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
-    for axis, (name, tokens) in enumerate((("rows", m.rows), ("columns", m.columns)), 1):
-        if len(tokens) != shape[axis]:
-            message = f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
-            raise error(name, message)
-        no_token = next((token for token in tokens if not isinstance(token, str)), None)
-        if no_token is not None:
-            raise error(name, f"{name} must be tokens (strings), but have {no_token!r}. Decode the ids first.")
-    if not np.issubdtype(weights.dtype, np.floating):
-        raise error("weights", f"weights are {weights.dtype}; they must be floating-point numbers.")
-    if not np.isfinite(weights).all():
-        raise error("weights", "weights have NaN or infinity; they must be numbers from 0 to 1.")
-    low, high = weights.min(), weights.max()
-    if low < 0 or high > 1 + ROW_SUM_TOLERANCE:
-        message = f"weights range from {low:.4g} to {high:.4g}, not from 0 to 1. Pass the output of the softmax."
-        raise error("weights", message)
-    sums = weights.sum(axis=-1, dtype=np.float64)
-    wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
-    if len(wrong):
-        head, row = (int(index) for index in wrong[0])
-        wrong_sum = f"the weights of head {head}, row {row} ({m.rows[row]!r}) sum to {sums[head, row]:.4g}"
-        advice = "Check that axis 1 has the queries and axis 2 the keys."
-        raise error("weights", f"{wrong_sum}; each row must sum to 1 (or to 0 if everything is masked). {advice}")
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
