@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.views.spans import Candidate, Mark, SpanMarks, spans_view
+from regard.views.tokens import Candidate, Mark, SpanMarks, spans_view
 
 PASSAGE = "🙂 Ada <i>wrote</i> it\nin 1843."
 

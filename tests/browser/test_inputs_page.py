@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.views.inputs import InputSums, inputs_view
+from regard.views.tokens import InputSums, inputs_view
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.views.causal import CausalTraining, causal_view
-from regard.views.ranks import Ranks, ranks_view
+from regard.views.studies import Ranks, ranks_view
+from regard.views.tokens import CausalTraining, causal_view
 
 TOKENS = ["The", "Ġcat", "<b>s</b>", "leeps", "."]
 

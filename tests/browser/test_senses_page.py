@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.views.senses import STATIC, LayerSenses, Senses, WordSenses, senses_view
+from regard.views.studies import STATIC, LayerSenses, Senses, WordSenses, senses_view
 
 
 def make_word(word: str, senses: tuple[str, ...], per_sense: int = 4) -> WordSenses:

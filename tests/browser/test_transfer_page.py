@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.views.transfer import Transfer, transfer_view
+from regard.views.studies import Transfer, transfer_view
 
 
 def test_m148_the_page(open_page: Callable[..., Any], tmp_path: Path) -> None:

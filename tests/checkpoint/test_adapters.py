@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.checkpoint.adapters import BaseReference, base_tensors, weights_checksum
+from regard.checkpoint.predictors import BaseReference, base_tensors, weights_checksum
 from regard.utils.config import from_dict, to_dict
 from regard.utils.errors import FolderError, UsageError
 
@@ -124,12 +124,12 @@ def test_a_folder_of_an_earlier_version_still_finds_its_base(tmp_path: Path) -> 
 
 
 def test_a_base_of_the_hub_is_looked_for_on_the_disk_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import regard.checkpoint.adapters as adapters
+    from regard.checkpoint import predictors
 
-    monkeypatch.setattr(adapters, "cached_folder", lambda name: tmp_path / "kept")
+    monkeypatch.setattr(predictors, "cached_folder", lambda name: tmp_path / "kept")
     reference = BaseReference.relative_to(tmp_path, name="hf:owner/name", base=tmp_path / "kept", checksum=SUM)
     assert (reference.path, reference.relative) == ("", "")
     assert reference.candidates(tmp_path / "m") == [tmp_path / "m" / "base", tmp_path / "kept"]
-    monkeypatch.setattr(adapters, "cached_folder", lambda name: None)
+    monkeypatch.setattr(predictors, "cached_folder", lambda name: None)
     with pytest.raises(FolderError):
         base_tensors(tmp_path / "m", reference, lambda place: TENSORS)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from regard.checkpoint.atomic_folders import COMMIT, current_folder, locate, merge_into, put_folder, staged_folder
-from regard.checkpoint.manifest import MANIFEST, read_manifest
+from regard.checkpoint.atomic_folders import (
+    COMMIT,
+    MANIFEST,
+    locate,
+    put_folder,
+    read_manifest,
+    staged_folder,
+)
 from regard.utils.atomic_files import content_of
 
 
@@ -24,20 +30,13 @@ def test_a_folder_takes_its_place_and_replaces_another(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def test_a_waiting_successor_is_the_valid_one(tmp_path):
-    (tmp_path / "target").mkdir()
-    assert current_folder(tmp_path / "target") == tmp_path / "target"
-    (tmp_path / "target.new").mkdir()
-    assert current_folder(tmp_path / "target") == tmp_path / "target.new"
-
-
 def test_a_waiting_commit_is_read_first_and_finished_by_the_next_writer(tmp_path):
     with staged_folder(tmp_path, {"a": content_of("1"), "old": content_of("1")}) as staged:
-        merge_into(staged, tmp_path)
+        put_folder(staged, tmp_path)
     with staged_folder(tmp_path, {"a": content_of("2")}) as staged:
         staged.rename(tmp_path / COMMIT)
     assert locate(tmp_path, "a").read_text(encoding="utf-8") == "2"
     assert set(read_manifest(locate(tmp_path, MANIFEST))) == {"a"}
     with staged_folder(tmp_path, {"b": content_of("3")}) as staged:
-        merge_into(staged, tmp_path)
+        put_folder(staged, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"b", MANIFEST}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.checkpoint.hub import cached_folder, is_hub_name, model_folder
+from regard.checkpoint.probe import cached_folder, is_hub_name, model_folder
 from regard.utils.errors import FolderError, UsageError
 
 

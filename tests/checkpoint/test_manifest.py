@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from regard.checkpoint.manifest import MANIFEST, checksum, find_damage, manifest_text, read_manifest
+from regard.checkpoint.atomic_folders import MANIFEST, checksum, find_damage, manifest_text, read_manifest
 from regard.utils.atomic_files import FileRecord
 from regard.utils.errors import FolderError
 
@@ -27,8 +27,7 @@ def record(path):
 
 
 def found(folder, **options):
-    manifest = read_manifest(folder / MANIFEST)
-    return find_damage(manifest, lambda name: folder / name, manifest, **options)
+    return find_damage(folder, read_manifest(folder / MANIFEST), **options)
 
 
 def damaged(folder, **options):

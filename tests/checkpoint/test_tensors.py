@@ -11,8 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from regard.checkpoint.manifest import checksum
-from regard.checkpoint.tensors import DTYPES, raw_bytes, read_tensors, tensors_content
+from regard.checkpoint.atomic_folders import checksum
+from regard.checkpoint.folder import DTYPES, raw_bytes, read_tensors, tensors_content
 from regard.utils.atomic_files import write_synced
 from regard.utils.errors import FolderError
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard.checkpoint import training_state
-from regard.checkpoint.manifest import MANIFEST
+from regard.checkpoint.atomic_folders import COMMIT, MANIFEST
 from regard.checkpoint.training_state import last_good_checkpoint, read_checkpoint, write_checkpoint
 from regard.utils.errors import FolderError
 
@@ -215,6 +215,18 @@ def test_a_good_checkpoint_of_the_same_step_is_replaced(tmp_path):
     write_checkpoint(tmp_path, 2, tensors={}, state={"second": True})
     assert present(tmp_path) == ["checkpoint-2"]
     assert last_good_checkpoint(tmp_path).state == {"second": True}
+
+
+def test_a_replacement_that_was_interrupted_is_valid_and_can_be_replaced(tmp_path):
+    write(tmp_path, 2)
+    write_checkpoint(tmp_path / "other", 2, tensors={}, state={"second": True})
+    (tmp_path / "other" / "checkpoint-2").rename(tmp_path / "checkpoint-2" / COMMIT)
+    assert last_good_checkpoint(tmp_path).state == {"second": True}
+    (tmp_path / "checkpoint-2" / COMMIT / "state.json").replace(tmp_path / "checkpoint-2" / "state.json")
+    assert last_good_checkpoint(tmp_path).state == {"second": True}, "killed while the files moved to their places"
+    write_checkpoint(tmp_path, 2, tensors={}, state={"third": True})
+    assert last_good_checkpoint(tmp_path).state == {"third": True}
+    assert present(tmp_path / "checkpoint-2") == sorted(["state.json", "tensors.safetensors", MANIFEST])
 
 
 def test_later_checkpoints_are_never_touched(tmp_path):

@@ -22,7 +22,7 @@ from regard.experiments.transfer import (
 )
 from regard.training.run import run_task
 from regard.utils.errors import DataError, RegardError, UsageError
-from regard.views.transfer import Transfer, transfer_view
+from regard.views.studies import Transfer, transfer_view
 
 THINGS = [f"{a} {b}" for a in ("red", "blue", "green", "dark", "old") for b in ("house", "car", "dog", "tree", "cat")]
 ROWS = [(f"the {w} is {v}", x) for w in THINGS for v, x in (("fine", "good"), ("awful", "bad"))]

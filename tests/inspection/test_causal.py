@@ -13,7 +13,7 @@ from regard.tasks.generate.predictor import TextGenerator
 from regard.tasks.score.predictor import Scorer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError
-from regard.views.causal import CausalTraining, causal_view
+from regard.views.tokens import CausalTraining, causal_view
 
 TEXT = "a bad cab faced"
 

@@ -27,7 +27,7 @@ from regard.tasks.generate.predictor import TextGenerator
 from regard.tasks.score.predictor import Scorer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError
-from regard.views.ranks import Ranks, ranks_view
+from regard.views.studies import Ranks, ranks_view
 
 WIDTH, HEADS, HEAD_DIM = 14, 6, 5
 

@@ -23,7 +23,7 @@ from regard.tasks.embed.spec import EmbedConfig
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import DataError, UsageError
-from regard.views.senses import STATIC, LayerSenses, Senses, WordSenses, senses_view
+from regard.views.studies import STATIC, LayerSenses, Senses, WordSenses, senses_view
 
 SENTENCES = [one for one in synthetic_senses() if one.word in ("bank", "spring")][::3]
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")

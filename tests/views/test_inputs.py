@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard.utils.errors import UsageError
-from regard.views.inputs import MAX_NUMBERS, MAX_TOKENS, InputSums, inputs_view
+from regard.views.tokens import MAX_NUMBERS, MAX_TOKENS, InputSums, inputs_view
 
 
 def sums(count: int = 5, width: int = 6, **changes: Any) -> InputSums:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from regard.experiments import demo
 from regard.utils.errors import UsageError
 from regard.views.attention import AttentionMap, attention_view
-from regard.views.report import _ticks, report_view, thin
+from regard.views.picture import _ticks
+from regard.views.report import report_view, thin
 from regard.views.tokens import TokenColumn, tokens_view
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from regard.utils.errors import UsageError
-from regard.views.spans import Candidate, Mark, SpanMarks, spans_view
+from regard.views.tokens import Candidate, Mark, SpanMarks, spans_view
 
 PASSAGE = "Ada <wrote> 🙂 it."
 

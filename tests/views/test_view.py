@@ -21,10 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.utils.errors import RegardError, UsageError
-from regard.views import page as page_module
-from regard.views.page import VIEWERS, json_for_html, link, readable, style_sheet
-from regard.views.picture import Picture, png, visible_text
-from regard.views.view import View, find_browser
+from regard.views import view as view_module
+from regard.views.picture import Picture, png, readable, visible_text
+from regard.views.view import VIEWERS, View, find_browser, json_for_html, link, style_sheet
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -142,7 +141,7 @@ def test_linking_refuses_what_it_cannot_inline(monkeypatch: pytest.MonkeyPatch) 
         'export const text = "</script>";',
         'import { again } from "./tokens.js";',  # a circular import
     ]:
-        monkeypatch.setattr(page_module, "_source", lambda _, text=source: text)
+        monkeypatch.setattr(view_module, "_source", lambda _, text=source: text)
         with pytest.raises(AssertionError):
             link.__wrapped__("tokens")
 
@@ -152,7 +151,7 @@ def test_linking_keeps_renamed_imports(monkeypatch: pytest.MonkeyPatch) -> None:
         "tokens.js": 'import { one, two as deux } from "./dom.js";\nexport function render() { return one + deux; }\n',
         "dom.js": "export const one = 1;\nexport const two = 2;\n",
     }
-    monkeypatch.setattr(page_module, "_source", sources.__getitem__)
+    monkeypatch.setattr(view_module, "_source", sources.__getitem__)
     script = link.__wrapped__("tokens")
     assert "const { one, two: deux } = modules.dom;" in script
     assert "return { one, two };" in script

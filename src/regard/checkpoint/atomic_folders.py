@@ -1,14 +1,14 @@
-"""Write folders atomically: they appear complete or not at all, even if the process is killed.
+"""Write folders atomically, with a manifest: they appear complete or not at all, even if the process is killed.
 
-Both writers write under a temporary name, sync, and make the result visible with one atomic `rename`:
+The manifest, `regard-manifest.json`, lists the files of a folder with their sizes and checksums. It is written last and
+includes its own checksum, to detect truncated or altered folders. It protects against accidental damage; it is not a
+signature.
 
-- `put_folder` writes a folder that contains only files of regard (a checkpoint). A folder cannot replace another, so
-  the new one is first renamed to `<name>.new`, which is valid from then on (`current_folder`); then the old folder
-  is moved away and the new one takes its name.
-- `merge_into` writes some files of a folder that also has other content (a model in a run folder with checkpoints,
-  metrics and the user's notes). The new files are staged in one folder, which is renamed to `.regard-commit` and is
-  valid from then on: `locate` looks there first. Then the files move to their places, the manifest last. Readers
-  repair nothing, so reading works on read-only disks; the next writer finishes an interrupted merge.
+A folder is staged under a temporary name and synced. If the target does not exist yet, one atomic `rename` makes it
+visible. Otherwise the target may have other content (a model in a run folder with checkpoints, metrics and the user's
+notes): the staged folder is renamed to `.regard-commit` inside the target and is valid from then on:
+`locate` looks there first. Then the files move to their places, the manifest last. Readers repair nothing, so reading
+works on read-only disks; the next writer finishes an interrupted merge.
 
 If files were replaced one by one without a commit folder, neither version would be complete in between. Single
 files are written by `utils/atomic_files.py`.
@@ -17,77 +17,123 @@ files are written by `utils/atomic_files.py`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.checkpoint.manifest import MANIFEST, Manifest, checksum, manifest_text, read_manifest
-from regard.utils.atomic_files import Content, content_of, remove, sweep, sync_folder, temporary_name, write_synced
+from regard.utils.atomic_files import Content, FileRecord, content_of, remove, sync_folder, temporary_path, write_synced
 from regard.utils.errors import FolderError
 
+MANIFEST = "regard-manifest.json"
 COMMIT = ".regard-commit"  # the valid version of a folder whose files are not in their places yet
-SUCCESSOR = ".new"  # suffix of a folder that is about to replace the folder without the suffix
+
+Manifest = Mapping[str, FileRecord]  # keyed by file name; there are no subfolders
+
+_FORMAT = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+# --- Manifests ----------------------------------------------------------------------------------------------
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Return the JSON text of a manifest. `read_manifest` accepts only this exact text."""
+    files = {name: {"bytes": record.num_bytes, "sha256": record.sha256} for name, record in sorted(manifest.items())}
+    body = {"files": files, "format": _FORMAT}
+    seal = hashlib.sha256(json.dumps(body, sort_keys=True).encode("ascii")).hexdigest()
+    return json.dumps({**body, "seal": seal}, indent=2, sort_keys=True) + "\n"
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest and verify its own checksum."""
+    raw = path.read_bytes()
+    damaged = FolderError(f"{path} is damaged: its checksum does not match. Restore the folder from a copy.", path=path)
+    try:
+        values = json.loads(raw)
+        version = values["format"]
+        manifest = {
+            str(name): FileRecord(sha256=str(entry["sha256"]), num_bytes=int(entry["bytes"]))
+            for name, entry in values["files"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise damaged from None
+    if isinstance(version, int) and version > _FORMAT:
+        message = f"the format of {path} must be at most {_FORMAT}, got {version}. Update regard."
+        raise FolderError(message, path=path, argument="format", value=version)
+    if manifest_text(manifest).encode("ascii") != raw or not all(_is_valid(*entry) for entry in manifest.items()):
+        raise damaged
+    return manifest
+
+
+def find_damage(folder: Path, manifest: Manifest, *, sizes_only: bool = False) -> list[str]:
+    """Check the files of a folder against a manifest; return one message per damaged file."""
+    messages = []
+    for name, record in manifest.items():
+        path = locate(folder, name)
+        try:
+            num_bytes = path.stat().st_size
+            if num_bytes != record.num_bytes:
+                verb = "truncated or altered" if num_bytes < record.num_bytes else "altered"
+                messages.append(f"{name} was {verb}: {num_bytes:,} bytes instead of {record.num_bytes:,}")
+            elif not sizes_only and checksum(path) != record.sha256:
+                messages.append(f"{name} was altered: its checksum does not match the manifest")
+        except FileNotFoundError:
+            messages.append(f"{name} is missing")
+        except OSError as error:
+            messages.append(f"{name} cannot be read: {error.strerror or error}")
+    return messages
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _is_valid(name: str, record: FileRecord) -> bool:
+    is_plain_name = name == Path(name).name and name not in ("", ".", "..", MANIFEST)
+    return is_plain_name and record.num_bytes >= 0 and _SHA256.fullmatch(record.sha256) is not None
+
+
+# --- Folders ------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def staged_folder(parent: Path, contents: Mapping[str, Content]) -> Iterator[Path]:
     """Create a temporary folder in `parent` with these files and their manifest, all synced.
 
-    The block moves it into place (`put_folder`, `merge_into`); afterwards any remaining files are removed.
+    The block moves it into place with `put_folder`; afterwards any remaining files are removed.
     """
-    sweep(parent)
-    staged = parent / temporary_name()
-    try:
+    with temporary_path(parent) as staged:
         staged.mkdir()
         manifest = {name: write_synced(staged / name, content) for name, content in contents.items()}
         write_synced(staged / MANIFEST, content_of(manifest_text(manifest)))
         sync_folder(staged)
         yield staged
-    finally:
-        remove(staged)
 
 
 def put_folder(staged: Path, target: Path) -> None:
-    """Rename a staged folder to `target`. An existing `target` stays valid until the new folder is."""
-    settle_folder(target)
-    staged.rename(_successor(target) if target.exists() else target)
-    sync_folder(target.parent)
-    settle_folder(target)
+    """Make a staged folder the valid version of `target`, in one rename.
 
-
-def settle_folder(target: Path) -> None:
-    """Finish an interrupted replacement, if there is one."""
-    successor = _successor(target)
-    if successor.exists():
-        discarded = target.parent / temporary_name()
-        with contextlib.suppress(FileNotFoundError):
-            target.rename(discarded)
-        successor.rename(target)
+    Other files in `target` stay unchanged. Files that only its previous manifest lists are removed, except a card
+    that the user edited.
+    """
+    if not target.exists():
+        staged.rename(target)
         sync_folder(target.parent)
-        remove(discarded)
+        return
+    finish_merge(target)
+    staged.rename(target / COMMIT)
+    sync_folder(target)
+    finish_merge(target)
 
 
 def discard_folder(folder: Path) -> None:
     """Remove a folder. Rename it first, so that a kill leaves a temporary folder and not half of this one."""
-    discarded = folder.parent / temporary_name()
-    folder.rename(discarded)
-    remove(discarded)
-
-
-def current_folder(target: Path) -> Path:
-    """Return the valid version of `target`: `target` itself, or its successor during a replacement."""
-    successor = _successor(target)
-    return successor if successor.exists() else target
-
-
-def merge_into(staged: Path, folder: Path) -> None:
-    """Make the staged files the valid version of `folder`, and leave its other files unchanged.
-
-    Files that only the previous manifest lists are removed, except a card that the user edited.
-    """
-    finish_merge(folder)
-    staged.rename(folder / COMMIT)
-    sync_folder(folder)
-    finish_merge(folder)
+    with temporary_path(folder.parent) as discarded:
+        folder.rename(discarded)
 
 
 def finish_merge(folder: Path) -> None:
@@ -97,7 +143,7 @@ def finish_merge(folder: Path) -> None:
         return
     if (commit / MANIFEST).exists():
         names = set(read_manifest(commit / MANIFEST))
-        for obsolete in set(_previous_manifest(folder) or ()) - names:
+        for obsolete in set(_previous_manifest(folder)) - names:
             if not is_edited_card(folder, obsolete):
                 (folder / obsolete).unlink(missing_ok=True)
         for name in sorted(names):
@@ -110,12 +156,24 @@ def finish_merge(folder: Path) -> None:
         commit.rmdir()
 
 
+def remove_files(folder: Path) -> None:
+    """Remove the files that `put_folder` wrote, except a card that the user edited."""
+    with contextlib.suppress(FolderError):  # a damaged commit is removed below
+        finish_merge(folder)
+    remove(folder / COMMIT)
+    with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest lists no files
+        for name in read_manifest(folder / MANIFEST):
+            if not is_edited_card(folder, name):
+                (folder / name).unlink(missing_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+
+
 def is_edited_card(folder: Path, name: str) -> bool:
     """Whether `name` is a Markdown file that the user wrote or changed."""
     card = folder / name
     if not name.endswith(".md") or not card.is_file():
         return False
-    record = (_previous_manifest(folder) or {}).get(name)
+    record = _previous_manifest(folder).get(name)
     return record is None or record.sha256 != checksum(card)
 
 
@@ -125,12 +183,8 @@ def locate(folder: Path, name: str) -> Path:
     return staged if (folder / COMMIT / MANIFEST).exists() and staged.exists() else folder / name
 
 
-def _successor(target: Path) -> Path:
-    return target.with_name(target.name + SUCCESSOR)
-
-
-def _previous_manifest(folder: Path) -> Manifest | None:
+def _previous_manifest(folder: Path) -> Manifest:
     try:
         return read_manifest(folder / MANIFEST)
     except (FolderError, OSError):  # missing or damaged: no file is known to be written by regard
-        return None
+        return {}

@@ -6,6 +6,10 @@ Folders written by regard have a manifest and are verified on every read. Folder
 read if they have `config.json` and safetensors weights, in one or more files. Pickles are rejected, because loading
 them can run code. Users may edit the card (`*.md`); all other files in the manifest must be unchanged.
 
+Tensors are read by the safetensors library, and written here (a length, a JSON header and raw bytes), so that the
+checksum is computed while chunks are written, without a second copy of the model in memory. Each name is written with
+its own bytes, so tied weights must be given only once: `regard.nn.state_dict.unique_tensors` returns such tensors.
+
 This module handles files and tensors and does not depend on any architecture.
 """
 
@@ -13,20 +17,30 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError, safe_open
 
-from regard.checkpoint.atomic_folders import COMMIT, locate, merge_into, staged_folder
-from regard.checkpoint.manifest import MANIFEST, Manifest, find_damage, read_manifest
+from regard.checkpoint.atomic_folders import (
+    COMMIT,
+    MANIFEST,
+    Manifest,
+    find_damage,
+    locate,
+    put_folder,
+    read_manifest,
+    staged_folder,
+)
 from regard.checkpoint.probe import check_folder
-from regard.checkpoint.tensors import read_tensors, tensors_content
 from regard.models.heads import HeadConfig
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
-from regard.utils.atomic_files import content_of, storage_errors
+from regard.utils.atomic_files import Content, content_of, storage_errors
 from regard.utils.config import from_dict
 from regard.utils.errors import FolderError, UsageError, shorten_list
 
@@ -40,17 +54,29 @@ _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "mo
 _WEIGHTS = (WEIGHTS, INDEX, ADAPTER)  # a model has one of these files; the first that exists is used
 _ATTEMPTS = 5  # number of reads, if a writer replaces the model during each of them
 
+_TYPES = """
+    float64 F64, float32 F32, float16 F16, bfloat16 BF16, float8_e4m3fn F8_E4M3, float8_e5m2 F8_E5M2, complex64 C64,
+    int64 I64, int32 I32, int16 I16, int8 I8, uint64 U64, uint32 U32, uint16 U16, uint8 U8, bool BOOL
+"""
+DTYPES: dict[torch.dtype, str] = {
+    getattr(torch, name): code for name, code in (pair.split() for pair in _TYPES.split(","))
+}
+
+_METADATA = {"format": "pt"}  # transformers requires it
+_ALIGNMENT = 64  # the data starts at a multiple of this, for programs that memory-map the file
+_CHUNK = 4 << 20
+_MAPPED = 32 << 20  # number of bytes read before the file is closed and opened again
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The content of a model folder; `manifest` is None for folders from other programs."""
+    """The content of a model folder."""
 
     path: Path
     config: dict[str, Any]
     tensors: dict[str, torch.Tensor] = field(repr=False)
-    manifest: Manifest | None = field(repr=False)
     is_adapter: bool = False  # the tensors are adapters for the weights of another folder
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)  # text files already read or converted
 
@@ -99,7 +125,11 @@ def write_model(
     until the new one is.
     """
     path = Path(path)
-    contents = {CONFIG: content_of(_config_text(config)), weights: tensors_content(tensors)}
+    try:
+        config_text = json.dumps(dict(config), indent=2, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the config of a model must be plain JSON: {error}") from error
+    contents = {CONFIG: content_of(config_text), weights: tensors_content(tensors)}
     for name, data in texts.items():
         if name in ("", CONFIG, *_WEIGHTS, MANIFEST) or name.startswith(".") or Path(name).name != name:
             raise ValueError(f"{name!r} cannot be the name of an additional file of a model")
@@ -111,32 +141,21 @@ def write_model(
         names = dict.fromkeys((*contents, MANIFEST, *_WEIGHTS))
         existing = [name for name in names if locate(path, name).exists()]
         if existing and not force:
-            raise UsageError(
-                f"{path} already contains {shorten_list(existing)}. Choose another folder, or replace the model with "
-                "--force.",
-                argument="out",
-                value=existing,
-                path=path,
-            )
+            advice = "Choose another folder, or replace the model with --force."
+            message = f"{path} already contains {shorten_list(existing)}. {advice}"
+            raise UsageError(message, argument="out", value=existing, path=path)
         reassurance = f"The previous model in {path} is intact." if is_model_folder(path) else ""
     with storage_errors(path, num_bytes, reassurance):
         created = [folder for folder in (path, *path.parents) if not folder.exists()]  # innermost first
         path.mkdir(parents=True, exist_ok=True)
         try:
             with staged_folder(path, contents) as staged:
-                merge_into(staged, path)
+                put_folder(staged, path)
         except BaseException:
             for folder in created:
                 with contextlib.suppress(OSError):  # not empty
                     folder.rmdir()
             raise
-
-
-def _config_text(config: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(dict(config), indent=2, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the config of a model must be plain JSON: {error}") from error
 
 
 # --- Reading ------------------------------------------------------------------------------------------------
@@ -149,7 +168,7 @@ def read_model(path: Path) -> ModelFolder:
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read and verify only the config of a model folder, which is faster than `read_model`."""
-    return read_consistent(Path(path), lambda path: _read_config(path, _open_folder(path)[0]))
+    return read_consistent(Path(path), _read_config)
 
 
 def is_adapter_folder(path: Path) -> bool:
@@ -186,26 +205,31 @@ def _version(path: Path) -> tuple[bytes, tuple[str, ...]]:
     return manifest, tuple(sorted(entry.name for entry in path.glob(f"{COMMIT}/*")))
 
 
+def _read_config(path: Path) -> dict[str, Any]:
+    manifest, _ = _open_folder(path)
+    _verify(path, {CONFIG: manifest[CONFIG]} if manifest else {})
+    return _read_object(locate(path, CONFIG))
+
+
 def _read_model(path: Path) -> ModelFolder:
     manifest, names = _open_folder(path)
-    if manifest is not None:
-        _verify(path, manifest, [name for name in manifest if not name.endswith(".md")])
-    config = _read_config(path, manifest)
+    _verify(path, {name: record for name, record in manifest.items() if not name.endswith(".md")})
+    config = _read_object(locate(path, CONFIG))
     weights = next(name for name in _WEIGHTS if name in names)
     tensors = _read_shards(path) if weights == INDEX else read_tensors(locate(path, weights))
     # Read tokenizers together with the weights, so that they belong to the same version.
-    texts = {name: _read_text(locate(path, name)) for name in manifest or () if name.startswith("tokenizer")}
-    return ModelFolder(path, config, tensors, manifest, is_adapter=weights == ADAPTER, texts=texts)
+    texts = {name: _read_text(locate(path, name)) for name in manifest if name.startswith("tokenizer")}
+    return ModelFolder(path, config, tensors, is_adapter=weights == ADAPTER, texts=texts)
 
 
-def _open_folder(path: Path) -> tuple[Manifest | None, set[str]]:
-    """Return the manifest of a model folder, if any, and its file names; raise if it is not a model folder."""
+def _open_folder(path: Path) -> tuple[Manifest, set[str]]:
+    """Return the manifest of a model folder (empty for folders from other programs) and its file names, or raise."""
     try:
         check_folder(path)
-        manifest = read_manifest(locate(path, MANIFEST)) if _has(path, MANIFEST) else None
+        has_manifest = _has(path, MANIFEST)
+        manifest = read_manifest(locate(path, MANIFEST)) if has_manifest else {}
         # Files that the manifest lists but that do not exist are reported as damage later.
-        present = (name for name in (CONFIG, *_WEIGHTS) if _has(path, name))
-        names = set(present if manifest is None else manifest)
+        names = set(manifest if has_manifest else filter(partial(_has, path), (CONFIG, *_WEIGHTS)))
         if CONFIG not in names or names.isdisjoint(_WEIGHTS):
             raise _not_a_model(path)
     except OSError as error:
@@ -216,31 +240,26 @@ def _open_folder(path: Path) -> tuple[Manifest | None, set[str]]:
 def _not_a_model(path: Path) -> FolderError:
     pickles = [name for name in _PICKLES if _has(path, name)]
     if pickles and not any(_has(path, name) for name in _WEIGHTS):
-        return FolderError(
+        message = (
             f"the weights in {path} are a Python pickle, {pickles[0]}. regard does not load pickles, because they can "
             "run code. If you trust the source, convert it once with transformers: "
             f'AutoModel.from_pretrained("{path}").save_pretrained("{path}-safe", safe_serialization=True), '
-            "with the class of the model instead of AutoModel, and load that folder.",
-            path=path,
-            value=pickles[0],
+            "with the class of the model instead of AutoModel, and load that folder."
         )
+        return FolderError(message, path=path, value=pickles[0])
     is_run = any(path.glob(f"checkpoint-*/{MANIFEST}"))
     hint = "It is a training run without a finished model: resume with `regard train … --resume`." if is_run else None
-    return FolderError(
+    message = (
         f"{path} is not a model folder: it must contain {CONFIG} and {WEIGHTS}, but contains: {_list_files(path)}."
-        f"{f' {hint}' if hint else ''}",
-        path=path,
-        hint=hint,
     )
+    return FolderError(f"{message} {hint or ''}".rstrip(), path=path, hint=hint)
 
 
-def _verify(path: Path, manifest: Manifest, names: Iterable[str]) -> None:
-    if damage := find_damage(manifest, lambda name: locate(path, name), names):
-        raise FolderError(
-            f"the model in {path} is damaged: {'; '.join(damage)}. Copy or create it again. If you changed it "
-            f"on purpose, delete {MANIFEST}: the folder is then read without verification.",
-            path=path,
-        )
+def _verify(path: Path, manifest: Manifest) -> None:
+    if damage := find_damage(path, manifest):
+        advice = f"If you changed it on purpose, delete {MANIFEST}: the folder is then read without verification."
+        message = f"the model in {path} is damaged: {'; '.join(damage)}. Copy or create it again. {advice}"
+        raise FolderError(message, path=path)
 
 
 def _read_text(path: Path) -> str:
@@ -248,21 +267,15 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise FolderError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).", path=path) from None
-
-
-def _read_config(path: Path, manifest: Manifest | None) -> dict[str, Any]:
-    if manifest is not None:
-        _verify(path, manifest, [CONFIG])
-    return _read_object(locate(path, CONFIG))
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read: {error.strerror or error}.", path=path) from error
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(_read_text(path))
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{path} is not JSON ({error}). Copy or download it again.", path=path) from None
-    except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error.strerror or error}.", path=path) from error
     if not isinstance(values, dict):
         raise FolderError(f"{path} must contain a JSON object, not a {type(values).__name__}.", path=path)
     return values
@@ -283,9 +296,8 @@ def _read_shards(path: Path) -> dict[str, torch.Tensor]:
         shard = read_tensors(locate(path, name))
         tensors.update((key, tensor) for key, tensor in shard.items() if shards.get(key) == name)
     if missing := [key for key in shards if key not in tensors]:
-        raise FolderError(
-            f"{path} lacks the tensors {shorten_list(missing)}, which {INDEX} names. Download it again.", path=path
-        )
+        message = f"{path} lacks the tensors {shorten_list(missing)}, which {INDEX} names. Download it again."
+        raise FolderError(message, path=path)
     return tensors
 
 
@@ -296,3 +308,79 @@ def _has(path: Path, name: str) -> bool:
 def _list_files(path: Path) -> str:
     names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in path.iterdir())
     return shorten_list(names) if names else "nothing"
+
+
+# --- Tensors ------------------------------------------------------------------------------------------------
+
+
+def tensors_content(tensors: Mapping[str, torch.Tensor]) -> Content:
+    """Return the content of a safetensors file with these tensors, made contiguous if necessary."""
+    _check_tensors(tensors)
+    # Wide types first, so that every tensor starts at a multiple of its item size.
+    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header: dict[str, object] = {"__metadata__": _METADATA}
+    start = 0
+    for name in names:
+        end = start + tensors[name].nbytes
+        shape = list(tensors[name].shape)
+        header[name] = {"dtype": DTYPES[tensors[name].dtype], "shape": shape, "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+
+    def chunks() -> Iterator[bytes | memoryview]:
+        yield len(text).to_bytes(8, "little") + text
+        for name in names:
+            raw = raw_bytes(tensors[name])
+            for first in range(0, len(raw), _CHUNK):
+                yield raw[first : first + _CHUNK]
+
+    return Content(8 + len(text) + start, chunks)
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Read the tensors of a safetensors file, each into its own memory.
+
+    They are copied out of the mapped file, because rounding can depend on the alignment of memory, and a
+    loaded model must behave bit for bit like the saved one. Pages that were read count as memory until the file is
+    closed, so the largest tensors come first and the file is opened again after every `_MAPPED` bytes.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    try:
+        with safe_open(path, framework="pt", device="cpu") as stream:
+            names = list(stream.keys())
+            remaining = sorted(names, key=lambda name: math.prod(stream.get_slice(name).get_shape()))
+        while remaining:
+            with safe_open(path, framework="pt", device="cpu") as stream:
+                num_bytes = 0
+                while remaining and num_bytes < _MAPPED:
+                    name = remaining.pop()
+                    tensors[name] = stream.get_tensor(name).clone()
+                    num_bytes += tensors[name].nbytes
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, AttributeError) as error:
+        message = f"{path} is truncated or is not a safetensors file ({error}). Copy or download it again."
+        raise FolderError(message, path=path) from error
+    return {name: tensors[name] for name in names}
+
+
+def raw_bytes(tensor: torch.Tensor) -> memoryview:
+    """Return the bytes of a tensor in row-major order, without a copy if it is contiguous."""
+    plain = tensor.detach().to("cpu").resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return plain.view(torch.uint8).numpy().data
+
+
+def _check_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
+    """Raise ValueError for tensors that could not be read back identically; these are bugs in the calling code."""
+    names: dict[tuple[object, ...], str] = {}
+    for name, tensor in tensors.items():
+        if name == "__metadata__":
+            raise ValueError("'__metadata__' is reserved by safetensors and cannot be the name of a tensor")
+        if tensor.dtype not in DTYPES or tensor.layout != torch.strided or tensor.is_meta:
+            kind = f"{tensor.dtype}, {tensor.layout}, on {tensor.device}"
+            raise ValueError(f"tensor {name!r} cannot be stored ({kind}): give a dense tensor with values")
+        memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and names.setdefault(memory, name) != name:
+            raise ValueError(
+                f"tensors {names[memory]!r} and {name!r} share memory: give tied weights once, under one name "
+                "(unique_tensors(module) does that)"
+            )

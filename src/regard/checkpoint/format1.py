@@ -37,9 +37,7 @@ HEADS = _table("""
     words mlm  follows nsp  words-follows pretraining  sequence sequence_classification  tokens token_classification
     spans question_answering  choice multiple_choice
 """)
-PROBLEM_TYPES = _table("""
-    one single_label_classification  several multi_label_classification  number regression
-""")
+PROBLEM_TYPES = _table("one single_label_classification  several multi_label_classification  number regression")
 INFERENCE = {  # sections with prediction options, and the names in them
     "search": _table("beams num_beams  max_ratio max_len_a  max_extra max_len_b"),
     "sampling": {},
@@ -74,13 +72,8 @@ def upgrade(folder: ModelFolder) -> ModelFolder:
     if version == FORMAT:
         return folder
     if version != 1:
-        raise FolderError(
-            f"the format of {folder.path} must be 1 or {FORMAT}, got {version!r}. Try a newer version of regard.",
-            path=folder.path,
-            argument="format",
-            value=version,
-            allowed=[1, FORMAT],
-        )
+        message = f"the format of {folder.path} must be 1 or {FORMAT}, got {version!r}. Try a newer version of regard."
+        raise FolderError(message, path=folder.path, argument="format", value=version, allowed=[1, FORMAT])
     tensors = {rename_tensor(name): tensor for name, tensor in folder.tensors.items()}
     return replace(folder, config=_upgrade_config(folder.config), tensors=tensors)
 

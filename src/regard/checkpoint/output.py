@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from regard.checkpoint.atomic_folders import COMMIT, discard_folder, finish_merge, is_edited_card
-from regard.checkpoint.manifest import MANIFEST, read_manifest
-from regard.utils.atomic_files import is_temporary, remove, storage_errors, write_file
-from regard.utils.errors import FolderError, UsageError, shorten_list
+from regard.checkpoint.atomic_folders import COMMIT, MANIFEST, discard_folder, locate, remove_files
+from regard.utils.atomic_files import is_temporary, storage_errors, write_file
+from regard.utils.errors import UsageError, shorten_list
 
 MARKER = ".regard-run"  # marks the folder of a run, even before its first checkpoint exists
 LOCK = ".regard-lock"
@@ -109,14 +108,7 @@ def clear_output(path: Path) -> None:
             discard_folder(checkpoint)
         for name in RUN_FILES:
             (path / name).unlink(missing_ok=True)
-        with contextlib.suppress(FolderError):  # a damaged commit is removed below
-            finish_merge(path)
-        remove(path / COMMIT)
-        with contextlib.suppress(FolderError, FileNotFoundError):  # a damaged manifest lists no files
-            for name in read_manifest(path / MANIFEST):
-                if not is_edited_card(path, name):
-                    (path / name).unlink(missing_ok=True)
-        (path / MANIFEST).unlink(missing_ok=True)
+        remove_files(path)
 
 
 def is_written_by_regard(path: Path) -> bool:
@@ -126,8 +118,6 @@ def is_written_by_regard(path: Path) -> bool:
 
 def _prepare(path: Path, *, resume: bool, force: bool) -> None:
     check_output(path, resume=resume, force=force)
-    with storage_errors(path, len(_MARKER_TEXT)):
-        path.mkdir(parents=True, exist_ok=True)
     write_file(path / MARKER, _MARKER_TEXT)  # test by writing: permissions alone are not enough
 
 
@@ -155,7 +145,7 @@ def _check_files(path: Path, names: list[str], *, resume: bool, force: bool) -> 
 
 
 def _has_model(path: Path) -> bool:
-    return any((path / manifest).is_file() for manifest in (MANIFEST, f"{COMMIT}/{MANIFEST}"))
+    return locate(path, MANIFEST).is_file()
 
 
 def _own_checkpoints(path: Path) -> list[Path]:

@@ -2,11 +2,19 @@
 
 The config.json of a regard folder names its task and architecture. A folder from another tool is recognized by
 one of the registered formats, which converts it to the regard format in memory.
+
+An adapter folder has no copy of the base weights, which can be a thousand times larger. It stores their checksum and
+the relative path of their folder: both folders can move together, and no absolute path is published. The
+checksum covers tensors, not files, so the base may be moved, sharded or converted. A folder or link named `base`
+inside the adapter folder takes precedence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,11 +23,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.checkpoint.adapters import BASE, BaseReference, base_tensors, public_name
 from regard.checkpoint.atomic_folders import is_edited_card
 from regard.checkpoint.card import CardData, model_card
-from regard.checkpoint.folder import CARD, CONFIG, WEIGHTS, ModelFolder, read_config, read_model, write_model
-from regard.checkpoint.format1 import FORMAT, upgrade
+from regard.checkpoint.folder import CARD, CONFIG, WEIGHTS, ModelFolder, raw_bytes, read_config, read_model, write_model
+from regard.checkpoint.format1 import FORMAT, rename_tensor, upgrade
+from regard.checkpoint.probe import cached_folder, is_hub_name
 from regard.metrics.score import Score
 from regard.models.formats import Content, Format, export
 from regard.nn.init import empty_weights
@@ -32,6 +40,7 @@ from regard.spec import Architecture, TaskSpec, resolve
 from regard.utils.errors import FolderError, UsageError, config_errors, unknown
 
 LORA = "lora"  # the key of an adapter's settings in config.json
+BASE = "base"  # the key of an adapter's base in config.json, and the name of the base folder or link inside its folder
 PACKAGES = ("regard", "torch", "tokenizers")  # packages whose versions are listed in the card
 
 
@@ -72,7 +81,7 @@ def open_folder(path: Path) -> ModelFolder:
     folder = read_model(path)
     content = foreign.from_hf(folder)
     texts = {name: str(text) for name, text in content.texts.items()}
-    return ModelFolder(path, dict(content.config), content.tensors, folder.manifest, texts=texts)
+    return ModelFolder(path, dict(content.config), content.tensors, texts=texts)
 
 
 def foreign_format(path: Path, config: Mapping[str, Any]) -> Format:
@@ -80,13 +89,8 @@ def foreign_format(path: Path, config: Mapping[str, Any]) -> Format:
     known = {item.model_type: item for entry in architectures.usable().values() for item in formats_of(entry)}
     model_type = config.get("model_type")
     if model_type not in known:
-        raise FolderError(
-            f"the model_type of {path} must be one of {', '.join(known)}, got {model_type!r}.",
-            path=path,
-            argument="model_type",
-            value=model_type,
-            allowed=known,
-        )
+        message = f"the model_type of {path} must be one of {', '.join(known)}, got {model_type!r}."
+        raise FolderError(message, path=path, argument="model_type", value=model_type, allowed=known)
     return known[str(model_type)]
 
 
@@ -116,13 +120,9 @@ def adapt(predictor: Any, spec: TaskSpec, path: Path) -> Any:
     """Return a predictor for another task with the same model; raise if the model does not support the task."""
     adapted = spec.load("predictor").adapt(predictor)
     if adapted is None:
-        raise UsageError(
-            f"{path} is {predictor.spec.noun}, which cannot {spec.name}. Use `regard {predictor.spec.name} {path}`, or "
-            f"train a model with `regard train {spec.name}`.",
-            argument="task",
-            value=spec.name,
-            path=path,
-        )
+        advice = f"Use `regard {predictor.spec.name} {path}`, or train a model with `regard train {spec.name}`."
+        message = f"{path} is {predictor.spec.noun}, which cannot {spec.name}. {advice}"
+        raise UsageError(message, argument="task", value=spec.name, path=path)
     return adapted
 
 
@@ -149,6 +149,78 @@ def _load_weights(model: nn.Module, folder: ModelFolder) -> None:
     merge(model)
 
 
+# --- Adapters -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseReference:
+    """A reference to the base of an adapter, which is stored in the adapter's config.json."""
+
+    name: str  # a relative path or hf:owner/name as the user gave it, or the last part of an absolute path
+    checksum: str  # checksum of the base weights
+    relative: str = ""  # its path relative to the adapter folder
+    path: str = ""  # absolute path, only if the base was on another drive or regard was an earlier version
+
+    @classmethod
+    def relative_to(cls, folder: Path, *, name: str, base: Path, checksum: str) -> BaseReference:
+        """Return a reference to `base` for an adapter in `folder`."""
+        public = public_name(name)
+        if is_hub_name(name):
+            return cls(name=public, checksum=checksum)
+        base, folder = base.resolve(), folder.resolve()
+        if base.anchor != folder.anchor:
+            return cls(name=public, checksum=checksum, path=base.as_posix())
+        return cls(name=public, checksum=checksum, relative=Path(os.path.relpath(base, folder)).as_posix())
+
+    def candidates(self, folder: Path) -> list[Path]:
+        """Return the folders where the base may be, most likely first."""
+        if is_hub_name(self.name):
+            cached = cached_folder(self.name)
+            return [folder / BASE, *([cached] if cached is not None else [])]
+        recorded = [folder / self.relative] if self.relative else []
+        recorded += [Path(self.path)] if self.path else []
+        sibling = folder.resolve().parent / Path(self.name).name
+        return list(dict.fromkeys([folder / BASE, *recorded, Path(self.name), sibling]))
+
+
+def public_name(name: str) -> str:
+    """Return the name of a folder, without the parent directories if it is an absolute path."""
+    return name if is_hub_name(name) or not Path(name).is_absolute() else Path(name).name
+
+
+def weights_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return the SHA-256 of the tensors' names, dtypes, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(raw_bytes(tensor))
+    return digest.hexdigest()
+
+
+def base_tensors(
+    folder: Path, reference: BaseReference, read: Callable[[Path], Mapping[str, torch.Tensor]]
+) -> Mapping[str, torch.Tensor]:
+    """Return the base weights of the adapter in `folder`; `read` returns the weights of a model folder."""
+    candidates = reference.candidates(folder)
+    existing = [candidate for candidate in candidates if candidate.is_dir()]
+    for candidate in existing:
+        with contextlib.suppress(FolderError, UsageError):  # not a model: try the next candidate
+            tensors = read(candidate)
+            format1 = {rename_tensor(name, undo=True): tensor for name, tensor in tensors.items()}
+            if reference.checksum in (weights_checksum(tensors), weights_checksum(format1)):
+                return tensors
+    if existing:
+        problem = f"{' and '.join(map(str, existing))} does not have the weights that the adapter was trained on"
+    else:
+        problem = f"its base was not found at {' and '.join(map(str, candidates))}"
+    message = (
+        f"{folder} is an adapter for {reference.name}, but {problem}. Put the folder {reference.name}, or a link to "
+        f"it, at {folder / BASE}. (`regard export` merges an adapter and its base into one model.)"
+    )
+    raise FolderError(message, path=folder, argument=BASE, value=list(map(str, existing or candidates)))
+
+
 # --- Saving -------------------------------------------------------------------------------------------------
 
 
@@ -171,12 +243,12 @@ def save_predictor(
         config["training"] = dict(training)
     texts = dict(predictor.tokenizer_files())
     if not is_edited_card(path, CARD):
-        texts[CARD] = _card(predictor, path, settings=settings, sources=sources, scores=scores, origin=origin)
+        texts[CARD] = _card(predictor, path, settings=settings, data=sources, scores=scores, origin=origin)
     write_model(path, config=config, tensors=weights.tensors, texts=texts, weights=weights.file, force=force)
 
 
 def _config(predictor: Any) -> dict[str, Any]:
-    """Return the entries of config.json that are the same for complete models and adapters."""
+    """Return the entries of config.json that complete models and adapters share."""
     return {
         "regard": {"format": FORMAT, "task": predictor.spec.name},
         "architecture": architecture_of(predictor.model).name,
@@ -186,16 +258,8 @@ def _config(predictor: Any) -> dict[str, Any]:
     }
 
 
-def _card(
-    predictor: Any,
-    path: Path,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    sources: Sequence[CardData] = (),
-    scores: Sequence[Score] = (),
-    origin: str = "",
-) -> str:
-    """Return the model card, based on the spec of the task."""
+def _card(predictor: Any, path: Path, *, settings: Mapping[str, Any] | None = None, origin: str, **facts: Any) -> str:
+    """Return the model card, based on the spec of the task; `facts` are other arguments of `model_card`."""
     spec: TaskSpec = predictor.spec
     name = Path(public_name(str(path)))
     inputs = " ".join('"…"' for _ in spec.inputs)
@@ -207,13 +271,12 @@ def _card(
         summary=" ".join(part for part in (predictor.summary, origin, start) if part),
         task=spec.name,
         num_parameters=sum(param.numel() for param in predictor.model.parameters()),
-        data=sources,
         settings=settings,
-        scores=scores,
         command=f"regard {spec.name} {name} {inputs}\nregard evaluate {name} {spec.data_example}",
         python=f'import regard\n\nmodel = regard.load("{name.as_posix()}")\nprint(model({inputs.replace(" ", ", ")}))',
         versions={package: version(package) for package in PACKAGES},
         pipeline=spec.hub_pipeline or "",
+        **facts,
     )
 
 
@@ -249,6 +312,5 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> list[str]:
 
 def _check_different(path: Path, out: Path) -> None:
     if out.exists() and out.resolve() == path.resolve():
-        raise UsageError(
-            f"--out must not be the model folder, got {out}. Choose another --out.", argument="out", value=str(out)
-        )
+        message = f"--out must not be the model folder, got {out}. Choose another --out."
+        raise UsageError(message, argument="out", value=str(out))

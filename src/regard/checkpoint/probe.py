@@ -1,15 +1,26 @@
-"""Inspect a model folder without importing torch, so that a wrong path or flag is reported immediately."""
+"""Find a model folder and inspect it without importing torch, so that a wrong path or flag is reported immediately.
+
+Models named `hf:owner/name` are downloaded from the Hugging Face Hub. Only such names use the network; paths never do.
+Only files that regard reads are downloaded: configs, tokenizers and safetensors, never pickles. `huggingface_hub`
+caches them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.format1 import task_name
 from regard.registry import tasks
-from regard.utils.errors import MissingFolderError
+from regard.utils.errors import FolderError, MissingFolderError, UsageError
+
+PREFIX = "hf:"
+FILES = ["*.json", "*.safetensors", "merges.txt", "vocab.txt", "*.spm"]
+
+_NAME = re.compile(r"hf:[\w.-]+/[\w.-]+")
 
 
 def check_folder(path: Path) -> None:
@@ -17,11 +28,8 @@ def check_folder(path: Path) -> None:
     if not path.exists():
         raise MissingFolderError(f"model folder {path} does not exist.", argument="model", path=path)
     if not path.is_dir():
-        raise MissingFolderError(
-            f"{path} is a file; give the model folder, which contains config.json and weights.",
-            argument="model",
-            path=path,
-        )
+        message = f"{path} is a file; give the model folder, which contains config.json and weights."
+        raise MissingFolderError(message, argument="model", path=path)
 
 
 def task_of(path: Path) -> str | None:
@@ -52,3 +60,38 @@ def probe_config(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def is_hub_name(name: str) -> bool:
+    return name.startswith(PREFIX)
+
+
+def model_folder(name: str) -> Path:
+    """Return the folder for a path or a Hub name; download the files of a Hub model if they are not cached."""
+    if not is_hub_name(name):
+        return Path(name)
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"a Hub model must have the form hf:owner/name, got {name}.", argument="from_", value=name)
+    try:
+        return _snapshot(name, local_files_only=False)
+    except ImportError:
+        message = f'{name} needs the extra "hub": pip install "regard[hub]". Or download the folder and give its path.'
+        raise UsageError(message, argument="from_", value=name) from None
+    except Exception as error:  # several libraries raise: no network, no such model, no permission, no space
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FolderError(f"{name} cannot be downloaded: {reason}", argument="from_", value=name) from error
+
+
+def cached_folder(name: str) -> Path | None:
+    """Return the cached folder of a Hub model, or None if it is not cached. Does not use the network."""
+    try:
+        return _snapshot(name, local_files_only=True)
+    except Exception:  # not installed, not downloaded, or incomplete
+        return None
+
+
+def _snapshot(name: str, *, local_files_only: bool) -> Path:
+    import huggingface_hub
+
+    repo = name.removeprefix(PREFIX)
+    return Path(huggingface_hub.snapshot_download(repo, allow_patterns=FILES, local_files_only=local_files_only))

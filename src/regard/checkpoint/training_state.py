@@ -19,22 +19,22 @@ from typing import Any
 import torch
 
 from regard.checkpoint.atomic_folders import (
-    SUCCESSOR,
-    current_folder,
+    MANIFEST,
     discard_folder,
+    find_damage,
+    locate,
     put_folder,
-    settle_folder,
+    read_manifest,
     staged_folder,
 )
-from regard.checkpoint.manifest import MANIFEST, find_damage, read_manifest
-from regard.checkpoint.tensors import read_tensors, tensors_content
+from regard.checkpoint.folder import read_consistent, read_tensors, tensors_content
 from regard.utils.atomic_files import content_of, storage_errors
 from regard.utils.errors import FolderError
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 
-_NAME = re.compile(rf"checkpoint-(\d+)(?:{re.escape(SUCCESSOR)})?")
+_NAME = re.compile(r"checkpoint-(\d+)")
 _ATTEMPTS = 5  # number of searches, if another process removes checkpoints during each of them
 
 
@@ -67,8 +67,6 @@ def write_checkpoint(
     num_bytes = sum(content.num_bytes for content in contents.values())
     with storage_errors(target, num_bytes, _reassurance(run)):
         run.mkdir(parents=True, exist_ok=True)
-        for successor in run.glob(f"checkpoint-*{SUCCESSOR}"):
-            settle_folder(successor.with_name(successor.name.removesuffix(SUCCESSOR)))
         with staged_folder(run, contents) as staged:
             _set_aside_if_damaged(target)
             put_folder(staged, target)
@@ -95,23 +93,23 @@ def last_good_checkpoint(run: Path) -> Checkpoint | None:
         if not is_pruned:
             break
     if skipped:
-        raise FolderError(
-            f"every checkpoint in {run} is damaged. {' '.join(skipped)} Restore one of them from a copy, or start "
-            "again with --force.",
-            path=run,
-        )
+        advice = "Restore one of them from a copy, or start again with --force."
+        raise FolderError(f"every checkpoint in {run} is damaged. {' '.join(skipped)} {advice}", path=run)
     return None
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint folder."""
-    path = Path(path)
+    return read_consistent(Path(path), _read_checkpoint)
+
+
+def _read_checkpoint(path: Path) -> Checkpoint:
     damage = _find_damage(path)
     try:
         if not damage:
-            record = json.loads((path / STATE).read_text(encoding="ascii"))
+            record = json.loads(locate(path, STATE).read_text(encoding="ascii"))
             step, state = int(record["step"]), dict(record["state"])
-            return Checkpoint(step=step, tensors=read_tensors(path / TENSORS), state=state, path=path)
+            return Checkpoint(step=step, tensors=read_tensors(locate(path, TENSORS)), state=state, path=path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         damage = [f"{STATE} cannot be read ({error})"]
     raise FolderError(f"{path} is damaged: {'; '.join(damage)}.", path=path)
@@ -119,12 +117,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def _checkpoints(run: Path) -> Iterator[tuple[int, Path]]:
     """Yield the steps and folders of all checkpoints, newest first."""
-    try:
-        names = [entry.name for entry in run.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    names = [entry.name for entry in run.iterdir()] if run.is_dir() else []
     for step in sorted({int(match[1]) for match in map(_NAME.fullmatch, names) if match}, reverse=True):
-        folder = current_folder(run / f"checkpoint-{step}")
+        folder = run / f"checkpoint-{step}"
         if folder.is_dir():
             yield step, folder
 
@@ -133,14 +128,14 @@ def _find_damage(path: Path, *, sizes_only: bool = False) -> list[str]:
     if not path.is_dir():
         return ["there is no such folder"]
     try:
-        manifest = read_manifest(path / MANIFEST)
+        manifest = read_manifest(locate(path, MANIFEST))
     except FileNotFoundError:
         return [f"{MANIFEST} is missing"]
     except (OSError, FolderError) as error:
         return [str(error)]
     if missing := {TENSORS, STATE} - set(manifest):
         return [f"{MANIFEST} does not list {' and '.join(sorted(missing))}"]
-    return find_damage(manifest, lambda name: path / name, manifest, sizes_only=sizes_only)
+    return find_damage(path, manifest, sizes_only=sizes_only)
 
 
 def _set_aside_if_damaged(target: Path) -> None:

@@ -86,7 +86,7 @@ def _measure_senses(args: Senses) -> None:
             note(line)
     from regard.api import load
     from regard.inspection.senses import nearest_sentences, word_senses
-    from regard.views.senses import senses_view
+    from regard.views.studies import senses_view
 
     model = load(args.model)
     if args.near is not None:
@@ -99,7 +99,7 @@ def _measure_senses(args: Senses) -> None:
 
 def _measure_transfer(args: Transfer, settings: dict[str, Any]) -> None:
     from regard.experiments.transfer import TransferConfig, transfer_curve
-    from regard.views.transfer import transfer_view
+    from regard.views.studies import transfer_view
 
     config = TransferConfig(**settings)
     _check_arguments(args, args.data, "data")

@@ -31,7 +31,7 @@ from regard.tasks.data import LabelledExample
 from regard.training.run import TrainRequest, run_splits
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
-from regard.views.transfer import Transfer
+from regard.views.studies import Transfer
 
 ALL = "all"
 VAL_FRACTION = 0.1  # of the examples, if no validation file is given

@@ -26,7 +26,7 @@ from regard.nn.lora import merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.quantized import QuantizedWeight
 from regard.utils.errors import UsageError, unknown
-from regard.views.ranks import Ranks
+from regard.views.studies import Ranks
 
 if TYPE_CHECKING:
     from regard.tasks.translate.predictor import Translation

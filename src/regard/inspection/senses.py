@@ -33,7 +33,7 @@ from regard.tasks.encoder.batching import EncodedExample, collate
 from regard.tasks.encoder.inference import length_batches
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import DataError, UsageError, shorten_list, unknown
-from regard.views.senses import NUM_NEIGHBORS, STATIC, LayerSenses, Senses, Vectors, WordSenses
+from regard.views.studies import NUM_NEIGHBORS, STATIC, LayerSenses, Senses, Vectors, WordSenses
 
 TIE = 2e-7  # cosines that differ by less are equal: the vectors are rounded
 CHUNK = 1024  # sentences that are compared with all others in one product
@@ -53,7 +53,7 @@ def senses(model: Any, sentences: Path | str | None = None, *, skip_bad_rows: bo
 
     `model` is the predictor of an encoder, with any head. `sentences` is a table with the columns word, sense and
     sentence; without it the built-in sentences with bank, spring and run are used.
-    `regard.views.senses.senses_view` draws the result.
+    `regard.views.studies.senses_view` draws the result.
     """
     examples = synthetic_senses() if sentences is None else read_senses(sentences, skip_bad_rows=skip_bad_rows).examples
     return word_senses(model, examples)

@@ -15,12 +15,19 @@ from regard.inspection.steps import attention_steps, choose_attention
 from regard.nn.hooks import streams
 from regard.utils.errors import UsageError
 from regard.views.attention import attention_view, default_map, trace_maps
-from regard.views.causal import CausalTraining, causal_view
-from regard.views.inputs import InputSums, inputs_view
-from regard.views.ranks import ranks_view
-from regard.views.spans import Candidate, Mark, SpanMarks, spans_view
 from regard.views.specs import AttentionOptions, TargetOptions
 from regard.views.steps import steps_view
+from regard.views.studies import ranks_view
+from regard.views.tokens import (
+    Candidate,
+    CausalTraining,
+    InputSums,
+    Mark,
+    SpanMarks,
+    causal_view,
+    inputs_view,
+    spans_view,
+)
 from regard.views.view import View
 
 if TYPE_CHECKING:

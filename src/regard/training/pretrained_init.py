@@ -9,9 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from regard.checkpoint.adapters import BASE, BaseReference, public_name, weights_checksum
 from regard.checkpoint.folder import ADAPTER, is_adapter_folder
-from regard.checkpoint.predictors import LORA, Weights
+from regard.checkpoint.predictors import BASE, LORA, BaseReference, Weights, public_name, weights_checksum
 from regard.nn.lora import adapter_tensors, add_adapters, merge
 from regard.nn.lora_config import LoRAConfig
 from regard.nn.state_dict import unique_tensors

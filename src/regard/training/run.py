@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.card import CardData
-from regard.checkpoint.hub import model_folder
 from regard.checkpoint.output import check_output, clear_output, output_folder
-from regard.checkpoint.probe import check_folder
+from regard.checkpoint.probe import check_folder, model_folder
 from regard.metrics.score import Score, no_better
 from regard.nn.lora_config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks

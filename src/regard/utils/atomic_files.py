@@ -74,16 +74,13 @@ def write_synced(path: Path, content: Content) -> FileRecord:
 
 
 def write_file(path: Path, data: str | bytes | Content) -> None:
-    """Write one file atomically: readers see the old file or the new one, never a part."""
+    """Write one file atomically, and its folder if necessary: readers see the old file or the new one, never a part."""
     content = data if isinstance(data, Content) else content_of(data)
     with storage_errors(path, content.num_bytes):
-        sweep(path.parent)
-        temporary = path.parent / temporary_name()
-        try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_path(path.parent) as temporary:
             write_synced(temporary, content)
             temporary.replace(path)
-        finally:
-            remove(temporary)
         sync_folder(path.parent)
 
 
@@ -104,6 +101,17 @@ def sync_folder(folder: Path) -> None:
 def temporary_name() -> str:
     """A unique name that identifies this process."""
     return f"{_PREFIX}{_MACHINE}-{os.getpid()}-{_WORD}-{next(_serial)}"
+
+
+@contextlib.contextmanager
+def temporary_path(folder: Path) -> Iterator[Path]:
+    """A new path in `folder` for the block to write or move to; what is left there afterwards is removed."""
+    sweep(folder)
+    path = folder / temporary_name()
+    try:
+        yield path
+    finally:
+        remove(path)
 
 
 def is_temporary(name: str) -> bool:
@@ -136,24 +144,18 @@ def _is_abandoned(entry: Path) -> bool:
     if name["machine"] == _MACHINE and os.name != "nt":  # on Windows, os.kill(pid, 0) would end the process
         if pid == os.getpid():
             return name["word"] != _WORD
-        if not _is_alive(pid):
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
             return True
+        except OSError:  # the process exists and belongs to another user
+            pass
     # It comes from another machine with the same disk, or the process id may be in use again: its age decides.
     times = [0.0]
     for path in (entry, *entry.glob("*")):
         with contextlib.suppress(OSError):
             times.append(path.lstat().st_mtime)
     return time.time() - max(times) > STALE_SECONDS
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # the process exists and belongs to another user
-        return True
-    return True
 
 
 # --- Errors -------------------------------------------------------------------------------------------------

@@ -28,16 +28,16 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.nn.hooks import Trace
+from regard.utils.atomic_files import write_file
 from regard.utils.errors import UsageError, unknown
-from regard.views.page import pack_integers
 from regard.views.picture import MUTED, Picture, color_table, pixels_of, text_width, token_label
-from regard.views.view import DATA_FORMATS, View, write_output
+from regard.views.view import DATA_FORMATS, View, pack_integers
 
 SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it, 8 bits keep the page small
 ROW_SUM_TOLERANCE = 0.02  # half-precision softmax rows miss 1 by up to about this much
 GOLD_COLOR = "#e07b00"
 
-_ADDRESS = re.compile(r"^(?P<stack>[\w.]+?)\.(?P<layer>\d+)\.(?P<role>\w+)$")
+_ADDRESS = re.compile(r"^([\w.]+?)\.(\d+)\.(\w+)$")  # stack, layer, role
 _KINDS = {  # label of each kind of attention, and what its queries and keys are
     "encoder.self": ("Encoder self", "in–in"),
     "decoder.self": ("Decoder self", "out–out"),
@@ -59,18 +59,47 @@ class AttentionMap:
         object.__setattr__(self, "weights", np.asarray(self.weights))
         object.__setattr__(self, "rows", tuple(self.rows))
         object.__setattr__(self, "columns", tuple(self.columns))
-        _check(self)
+
+        def error(argument: str, message: str) -> UsageError:
+            return UsageError(f"attention map {self.address!r}: {message}", argument=argument)
+
+        weights, shape = self.weights, self.weights.shape
+        if not self.address:
+            raise error("address", "the address is empty. Give one such as 'encoder.0.self'.")
+        if weights.ndim != 3 or 0 in shape:
+            raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
+        for axis, (name, tokens) in enumerate((("rows", self.rows), ("columns", self.columns)), 1):
+            if len(tokens) != shape[axis]:
+                message = f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
+                raise error(name, message)
+            no_token = next((token for token in tokens if not isinstance(token, str)), None)
+            if no_token is not None:
+                raise error(name, f"{name} must be tokens (strings), but have {no_token!r}. Decode the ids first.")
+        if not np.issubdtype(weights.dtype, np.floating):
+            raise error("weights", f"weights are {weights.dtype}; they must be floating-point numbers.")
+        if not np.isfinite(weights).all():
+            raise error("weights", "weights have NaN or infinity; they must be numbers from 0 to 1.")
+        low, high = weights.min(), weights.max()
+        if low < 0 or high > 1 + ROW_SUM_TOLERANCE:
+            message = f"weights range from {low:.4g} to {high:.4g}, not from 0 to 1. Pass the output of the softmax."
+            raise error("weights", message)
+        sums = weights.sum(axis=-1, dtype=np.float64)
+        wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
+        if len(wrong):
+            head, row = (int(index) for index in wrong[0])
+            wrong_sum = f"the weights of head {head}, row {row} ({self.rows[row]!r}) sum to {sums[head, row]:.4g}"
+            advice = "Check that axis 1 has the queries and axis 2 the keys."
+            raise error("weights", f"{wrong_sum}; each row must sum to 1 (or to 0 if everything is masked). {advice}")
 
     @property
     def kind(self) -> str:
         """The address without its layer: "decoder.2.cross" → "decoder.cross"."""
-        match = _ADDRESS.match(self.address)
-        return f"{match['stack']}.{match['role']}" if match else self.address
+        return _ADDRESS.sub(r"\1.\3", self.address)
 
     @property
     def layer(self) -> int:
         match = _ADDRESS.match(self.address)
-        return int(match["layer"]) if match else 0
+        return int(match[2]) if match else 0
 
     def labels(self) -> dict[str, Any]:
         """The address and the tokens, as JSON values."""
@@ -79,42 +108,6 @@ class AttentionMap:
     def numbers(self) -> dict[str, Any]:
         """The weights with their tokens, as JSON values."""
         return {**self.labels(), "weights": self.weights.tolist()}
-
-
-def _check(m: AttentionMap) -> None:
-    def error(argument: str, message: str) -> UsageError:
-        return UsageError(f"attention map {m.address!r}: {message}", argument=argument)
-
-    weights, shape = m.weights, m.weights.shape
-    if not m.address:
-        raise error("address", "the address is empty. Give one such as 'encoder.0.self'.")
-    if weights.ndim != 3 or 0 in shape:
-        raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
-    for axis, (name, tokens) in enumerate((("rows", m.rows), ("columns", m.columns)), 1):
-        if len(tokens) != shape[axis]:
-            raise error(
-                name, f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
-            )
-        no_token = next((token for token in tokens if not isinstance(token, str)), None)
-        if no_token is not None:
-            raise error(name, f"{name} must be tokens (strings), but have {no_token!r}. Decode the ids first.")
-    if not np.issubdtype(weights.dtype, np.floating):
-        raise error("weights", f"weights are {weights.dtype}; they must be floating-point numbers.")
-    if not np.isfinite(weights).all():
-        raise error("weights", "weights have NaN or infinity; they must be numbers from 0 to 1.")
-    low, high = weights.min(), weights.max()
-    if low < 0 or high > 1 + ROW_SUM_TOLERANCE:
-        message = f"weights range from {low:.4g} to {high:.4g}, not from 0 to 1. Pass the output of the softmax."
-        raise error("weights", message)
-    sums = weights.sum(axis=-1, dtype=np.float64)
-    wrong = np.argwhere((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & (sums != 0))
-    if len(wrong):
-        head, row = (int(index) for index in wrong[0])
-        raise error(
-            "weights",
-            f"the weights of head {head}, row {row} ({m.rows[row]!r}) sum to {sums[head, row]:.4g}; each row must sum "
-            "to 1 (or to 0 if everything is masked). Check that axis 1 has the queries and axis 2 the keys.",
-        )
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
@@ -183,15 +176,9 @@ def attention_view(
         "initial": {"address": first.address, "head": initial_head},
         "gold": links,
     }
-    return View(
-        "attention",
-        data,
-        title,
-        partial(_draw, first, gold=links if first in aligned else []),
-        numbers=lambda: {"attention": [m.numbers() for m in maps]},
-        note=note,
-        exports=dict.fromkeys(DATA_FORMATS, partial(save_weights, attention_map=first)),
-    )
+    draw = partial(_draw, first, gold=links if first in aligned else [])
+    exports = dict.fromkeys(DATA_FORMATS, partial(save_weights, attention_map=first))
+    return View("attention", data, title, draw, (), lambda: {"attention": [m.numbers() for m in maps]}, note, exports)
 
 
 def _map_data(m: AttentionMap, axes: Sequence[Sequence[str]], levels: int, *, gold: bool) -> dict[str, Any]:
@@ -212,7 +199,7 @@ def _map_data(m: AttentionMap, axes: Sequence[Sequence[str]], levels: int, *, go
 
 
 def pack(weights: npt.NDArray[Any], levels: int) -> str:
-    """Weights as base64 text of zlib-compressed little-endian integers (see the top of this module)."""
+    """Packed weights (see the top of this module)."""
     roots = np.sqrt(np.clip(weights, 0.0, 1.0).astype(np.float64))
     return pack_integers(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
 
@@ -226,14 +213,14 @@ def save_weights(path: str | os.PathLike[str], attention_map: AttentionMap) -> P
     target = Path(path)
     match target.suffix.lower():
         case ".csv":
-            write_output(target, _csv(attention_map))
+            write_file(target, _csv(attention_map))
         case ".json":
-            write_output(target, json.dumps(attention_map.numbers()))
+            write_file(target, json.dumps(attention_map.numbers()))
         case ".npy":
             stream = io.BytesIO()
             np.save(stream, attention_map.weights, allow_pickle=False)
-            write_output(target, stream.getvalue())
-            write_output(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
+            write_file(target, stream.getvalue())
+            write_file(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
         case suffix:
             message = f"cannot save attention weights as {target.name!r}. Use .csv, .json or .npy."
             raise UsageError(message, argument="path", value=suffix, allowed=DATA_FORMATS, path=target)

@@ -1,7 +1,7 @@
 /**
  * How a language model learns from a text: the causal mask, and next to each row its target and loss.
  *
- * `render(root, data)` takes the data that causal.py prepares. Pointing at a row, or focusing it with the keyboard,
+ * `render(root, data)` takes the data that tokens.py prepares. Pointing at a row, or focusing it with the keyboard,
  * explains it in a sentence.
  */
 

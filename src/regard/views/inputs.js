@@ -1,7 +1,7 @@
 /**
  * The input of BERT: below each token its token, segment and position vectors, their sum, and the normalized sum.
  *
- * `render(root, data)` takes the data that inputs.py prepares. Every vector is a strip of colors. Pointing at a token,
+ * `render(root, data)` takes the data that tokens.py prepares. Every vector is a strip of colors. Pointing at a token,
  * or selecting it with the keyboard, shows its numbers and their sums in the panel below.
  */
 

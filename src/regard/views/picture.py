@@ -1,4 +1,4 @@
-"""A still picture: a small SVG writer, color scales, and the PNG bytes that large heat maps need inside an SVG.
+"""A still picture: a small SVG writer, charts, color scales, and the PNG bytes of heat maps inside an SVG.
 
 This module knows shapes and text, not their meaning. It alone escapes text for SVG.
 """
@@ -6,23 +6,26 @@ This module knows shapes and text, not their meaning. It alone escapes text for 
 from __future__ import annotations
 
 import base64
+import math
 import struct
 import unicodedata
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.views.page import readable
-
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 INK, MUTED, RULE, PAPER = "#1d2029", "#646978", "#e3e4ea", "#ffffff"
 SERIES_COLORS = ("#4a5fd0", "#d9661f", "#1f8f63", "#c2417f", "#8550c9", "#9a7400")
 COLOR_STOPS = ("#f6f5f2", "#d5d6ee", "#a3a6e1", "#6c66c8", "#43329a", "#241957")  # low to high, on light paper
 SIGNED_STOPS = ("#7a2e06", "#d9722a", "#f2c49b", "#f6f5f2", "#bdbfea", "#6c66c8", "#2f2179")  # below zero, 0, above
+
+_VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}  # control characters → their symbols
+_VISIBLE |= dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
+_VISIBLE |= dict.fromkeys((plane << 16 | end for plane in range(17) for end in (0xFFFE, 0xFFFF)), 0xFFFD)
 
 
 class Picture:
@@ -109,6 +112,11 @@ def series_color(number: int) -> str:
     return SERIES_COLORS[number % len(SERIES_COLORS)]
 
 
+def readable(text: str) -> str:
+    """`text` without characters that UTF-8 or XML cannot represent: lone surrogates, non-characters, controls."""
+    return text.translate(_VISIBLE)
+
+
 def text_width(text: str, size: float = 13) -> float:
     """The approximate width of `text`, rather too large: nothing can be measured without a browser."""
     wide = sum(1 for character in text if unicodedata.east_asian_width(character) in "WF")
@@ -157,3 +165,57 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
     )
+
+
+# --- Charts -------------------------------------------------------------------------------------------------
+
+
+def draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, width: float, height: float) -> None:
+    """Draw one chart of a still picture: its title, its axes and its curves."""
+    points = [point for series in chart["series"] for point in series["points"] if point[1] is not None]
+    picture.text(x, y + 14, chart["title"], weight=600)
+    if not points:
+        picture.text(x, y + 40, "no finite values", fill=MUTED, size=12)
+        return
+    left, top, right, bottom = x + 46, y + 44, x + width, y + height - 24
+    steps = sorted({point[0] for point in points})
+    spreads = [end for series in chart["series"] for _, *ends in series.get("spread", ()) for end in ends]
+    transform = math.log10 if chart.get("logAcross") else float
+    low_y, high_y = _span([*(point[1] for point in points), *spreads])
+    low_x, high_x = map(transform, _span(steps))
+
+    def at(step: float, value: float) -> tuple[float, float]:
+        across = (transform(step) - low_x) / (high_x - low_x)
+        return left + across * (right - left), bottom - (value - low_y) / (high_y - low_y) * (bottom - top)
+
+    for tick in _ticks(low_y, high_y):
+        level = at(steps[0], tick)[1]
+        picture.polyline([(left, level), (right, level)], stroke=RULE, width=1)
+        picture.text(left - 7, level + 4, f"{tick:g}", size=11, fill=MUTED, anchor="end")
+    for tick in steps if chart.get("logAcross") else _ticks(low_x, high_x):
+        picture.text(at(tick, low_y)[0], bottom + 16, f"{tick:g}", size=11, fill=MUTED, anchor="middle")
+    for index, series in enumerate(chart["series"]):
+        color = series_color(index)
+        for step, low, high in series.get("spread", ()):
+            picture.polyline([at(step, low), at(step, high)], stroke=color, width=1.5)
+        run: list[tuple[float, float]] = []
+        for step, value in [*series["points"], [0.0, None]]:  # the gap at the end closes the last run
+            if value is not None:
+                run.append(at(step, value))
+            elif run:
+                picture.polyline(run, stroke=color)
+                run = []
+    picture.legend(left, y + 23, (series["name"] for series in chart["series"]))
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
+
+
+def _ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers from `low` to `high`."""
+    rough = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999)
+    return [round(index * step, 12) for index in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -1,7 +1,7 @@
 /**
  * The rank of the value matrices: singular values of each head, and the loss of a text by rank.
  *
- * `render(root, data)` takes the data that ranks.py prepares.
+ * `render(root, data)` takes the data that studies.py prepares.
  */
 
 import { chart } from "./charts.js";

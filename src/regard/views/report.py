@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.utils.errors import UsageError
-from regard.views.picture import MUTED, RULE, Picture, series_color, text_width
+from regard.views.picture import MUTED, Picture, draw_chart, text_width
 from regard.views.view import View
 
 MAX_POINTS = 2000  # per curve; more would be finer than a screen
@@ -138,54 +138,3 @@ def _draw(data: dict[str, Any]) -> Picture:
         left = margin + (index % 2) * (chart_width + gap)
         draw_chart(picture, chart, left, top + index // 2 * (chart_height + gap), chart_width, chart_height)
     return picture
-
-
-def draw_chart(picture: Picture, chart: Mapping[str, Any], x: float, y: float, width: float, height: float) -> None:
-    """Draw one chart of a still picture: its title, its axes and its curves."""
-    points = [point for series in chart["series"] for point in series["points"] if point[1] is not None]
-    picture.text(x, y + 14, chart["title"], weight=600)
-    if not points:
-        picture.text(x, y + 40, "no finite values", fill=MUTED, size=12)
-        return
-    left, top, right, bottom = x + 46, y + 44, x + width, y + height - 24
-    steps = sorted({point[0] for point in points})
-    spreads = [end for series in chart["series"] for _, *ends in series.get("spread", ()) for end in ends]
-    transform = math.log10 if chart.get("logAcross") else float
-    low_y, high_y = _span([*(point[1] for point in points), *spreads])
-    low_x, high_x = map(transform, _span(steps))
-
-    def at(step: float, value: float) -> tuple[float, float]:
-        across = (transform(step) - low_x) / (high_x - low_x)
-        return left + across * (right - left), bottom - (value - low_y) / (high_y - low_y) * (bottom - top)
-
-    for tick in _ticks(low_y, high_y):
-        level = at(steps[0], tick)[1]
-        picture.polyline([(left, level), (right, level)], stroke=RULE, width=1)
-        picture.text(left - 7, level + 4, f"{tick:g}", size=11, fill=MUTED, anchor="end")
-    for tick in steps if chart.get("logAcross") else _ticks(low_x, high_x):
-        picture.text(at(tick, low_y)[0], bottom + 16, f"{tick:g}", size=11, fill=MUTED, anchor="middle")
-    for index, series in enumerate(chart["series"]):
-        color = series_color(index)
-        for step, low, high in series.get("spread", ()):
-            picture.polyline([at(step, low), at(step, high)], stroke=color, width=1.5)
-        run: list[tuple[float, float]] = []
-        for step, value in [*series["points"], [0.0, None]]:  # the gap at the end closes the last run
-            if value is not None:
-                run.append(at(step, value))
-            elif run:
-                picture.polyline(run, stroke=color)
-                run = []
-    picture.legend(left, y + 23, (series["name"] for series in chart["series"]))
-
-
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    return (low, high) if high > low else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
-
-
-def _ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers from `low` to `high`."""
-    rough = (high - low) / about
-    unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999)
-    return [round(index * step, 12) for index in range(math.ceil(low / step), math.floor(high / step) + 1)]

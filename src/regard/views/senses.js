@@ -1,7 +1,7 @@
 /**
  * Word senses: how often the nearest sentence has the same sense, by layer, and every sentence as a point on a map.
  *
- * `render(root, data)` takes the data that senses.py prepares. Pointing at a point shows its sentence and the nearest
+ * `render(root, data)` takes the data that studies.py prepares. Pointing at a point shows its sentence and the nearest
  * ones.
  */
 

@@ -1,7 +1,7 @@
 /**
  * The answer to a question in its passage: start and end probabilities of every token, and other candidates.
  *
- * `render(root, data)` takes the data that spans.py prepares. The text of the passage is unchanged and can be copied.
+ * `render(root, data)` takes the data that tokens.py prepares. The text of the passage is unchanged and can be copied.
  */
 
 import { el } from "./dom.js";

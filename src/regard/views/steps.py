@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.utils.errors import UsageError
-from regard.views.page import pack_integers
 from regard.views.picture import INK, MUTED, RULE, Picture, pixels_of, text_width, token_label
-from regard.views.view import View
+from regard.views.view import View, pack_integers
 
 MAX_TOKENS = 32  # of a text
 MAX_COLUMNS = 512  # of X and of the output
@@ -69,17 +68,9 @@ class AttentionSteps:
     remarks: Mapping[int, str] = field(default_factory=dict)  # step → what this model does beyond the figure
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(self.rows))
-        object.__setattr__(self, "columns", tuple(self.columns))
         num_heads, _, head_dim = self.queries.shape if np.ndim(self.queries) == 3 else (0, 0, 0)
-        sizes = {
-            "T": len(self.rows),
-            "S": len(self.columns),
-            "H": num_heads,
-            "Dh": head_dim,
-            "HDh": num_heads * head_dim,
-        }
-        sizes["D"] = np.shape(self.inputs)[-1]
+        sizes = {"T": len(self.rows), "S": len(self.columns), "D": np.shape(self.inputs)[-1]}
+        sizes |= {"H": num_heads, "Dh": head_dim, "HDh": num_heads * head_dim}
         for name, letters in SHAPES.items():
             if getattr(self, name) is None:
                 continue
@@ -94,13 +85,8 @@ class AttentionSteps:
     def numbers(self) -> dict[str, Any]:
         """The arrays computed for the text, as lists; without the matrices W of the model."""
         computed = ("inputs", "memory", "queries", "keys", "values", "weights", "heads", "output")
-        arrays = {name: getattr(self, name) for name in computed}
-        return {
-            "address": self.address,
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-            **{name: array.tolist() for name, array in arrays.items() if array is not None},
-        }
+        arrays = {name: getattr(self, name).tolist() for name in computed if getattr(self, name) is not None}
+        return {"address": self.address, "rows": list(self.rows), "columns": list(self.columns), **arrays}
 
 
 class _Matrix(NamedTuple):
@@ -114,10 +100,8 @@ class _Matrix(NamedTuple):
 
     @property
     def drawn(self) -> Array:
-        rows, columns = (
-            slice(None, MAX_TOKENS if tokens else None, every)
-            for tokens, every in zip(self.tokens, self.every, strict=True)
-        )
+        limits = (MAX_TOKENS if tokens else None for tokens in self.tokens)
+        rows, columns = map(slice, (None, None), limits, self.every)
         return np.asarray(self.array[rows, columns], dtype=np.float64)
 
 
@@ -132,13 +116,10 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
         parts = _parts(steps, coarser)
     scales = _scales(parts)
     numbers: list[Array] = []
-    start = 0
 
     def describe(matrix: _Matrix) -> dict[str, Any]:
-        nonlocal start
-        drawn = matrix.drawn
+        drawn, start = matrix.drawn, sum(map(len, numbers))
         numbers.append(np.rint(drawn / scales[matrix.kind]["peak"] * 32767).astype("<i2").ravel())
-        start += drawn.size
         return {
             "name": list(matrix.name),
             "kind": matrix.kind,
@@ -146,7 +127,7 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
             "drawn": list(drawn.shape),
             "every": list(matrix.every),
             "tokens": list(matrix.tokens),
-            "start": start - drawn.size,
+            "start": start,
         }
 
     num_heads, _, head_dim = steps.queries.shape
@@ -171,36 +152,35 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
 def _parts(steps: AttentionSteps, coarser: int) -> Parts:
     """Every matrix of the figure; with `coarser`, fewer rows and columns are drawn."""
 
-    def of_tokens(letter: str, kind: str, array: Array, tokens: str, limit: int, head: str = "") -> _Matrix:
-        return _Matrix((letter, "", head), kind, array, (tokens, ""), (1, math.ceil(array.shape[1] * coarser / limit)))
+    def matrix(name: tuple[str, str, str], kind: str, array: Array, *axes: str | int) -> _Matrix:
+        """An axis is "query" or "key" for tokens, or the largest number of rows or columns to draw."""
+        rows, columns = (axis if isinstance(axis, str) else "" for axis in axes)
+        every = [
+            1 if isinstance(axis, str) else math.ceil(size * coarser / axis)
+            for size, axis in zip(array.shape, axes, strict=True)
+        ]
+        return _Matrix(name, kind, array, (rows, columns), (every[0], every[1]))
 
-    def of_heads(letter: str, kind: str, arrays: Array, tokens: str) -> list[_Matrix]:
-        return [of_tokens(letter, kind, array, tokens, HEAD_COLUMNS, str(head)) for head, array in enumerate(arrays)]
+    def heads(letter: str, kind: str, arrays: Array, *axes: str | int, of: str = "") -> list[_Matrix]:
+        return [matrix((letter, of, str(head)), kind, array, *axes) for head, array in enumerate(arrays)]
 
-    def parameters(name: tuple[str, str, str], kind: str, array: Array, limits: tuple[int, int]) -> _Matrix:
-        rows, columns = (math.ceil(size * coarser / limit) for size, limit in zip(array.shape, limits, strict=True))
-        return _Matrix(name, kind, array, ("", ""), (rows, columns))
-
-    projections = {"Q": steps.query_matrices, "K": steps.key_matrices, "V": steps.value_matrices}
-    input_letter = "X" if steps.embedded else "R"
+    letter = "X" if steps.embedded else "R"
+    memory = [] if steps.memory is None else [matrix(("M", "", ""), "memory", steps.memory, "key", MAX_COLUMNS)]
     return {
-        "inputs": [of_tokens(input_letter, "inputs", steps.inputs, "query", MAX_COLUMNS)],
-        "memory": [] if steps.memory is None else [of_tokens("M", "memory", steps.memory, "key", MAX_COLUMNS)],
+        "inputs": [matrix((letter, "", ""), "inputs", steps.inputs, "query", MAX_COLUMNS)],
+        "memory": memory,
         "matrices": [
-            parameters(("W", letter, str(head)), "matrices", array, HEAD_MATRIX)
-            for letter, arrays in projections.items()
-            for head, array in enumerate(arrays)
+            *heads("W", "matrices", steps.query_matrices, *HEAD_MATRIX, of="Q"),
+            *heads("W", "matrices", steps.key_matrices, *HEAD_MATRIX, of="K"),
+            *heads("W", "matrices", steps.value_matrices, *HEAD_MATRIX, of="V"),
         ],
-        "queries": of_heads("Q", "projected", steps.queries, "query"),
-        "keys": of_heads("K", "projected", steps.keys, "key"),
-        "values": of_heads("V", "projected", steps.values, "key"),
-        "weights": [
-            _Matrix(("A", "", str(head)), "weights", array, ("query", "key"), (1, 1))
-            for head, array in enumerate(steps.weights)
-        ],
-        "heads": of_heads("Z", "heads", steps.heads, "query"),
-        "output_matrix": [parameters(("W", "O", ""), "output matrix", steps.output_matrix, OUTPUT_MATRIX)],
-        "output": [of_tokens("Z", "output", steps.output, "query", MAX_COLUMNS)],
+        "queries": heads("Q", "projected", steps.queries, "query", HEAD_COLUMNS),
+        "keys": heads("K", "projected", steps.keys, "key", HEAD_COLUMNS),
+        "values": heads("V", "projected", steps.values, "key", HEAD_COLUMNS),
+        "weights": heads("A", "weights", steps.weights, "query", "key"),
+        "heads": heads("Z", "heads", steps.heads, "query", HEAD_COLUMNS),
+        "output_matrix": [matrix(("W", "O", ""), "output matrix", steps.output_matrix, *OUTPUT_MATRIX)],
+        "output": [matrix(("Z", "", ""), "output", steps.output, "query", MAX_COLUMNS)],
     }
 
 

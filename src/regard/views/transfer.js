@@ -1,7 +1,7 @@
 /**
  * Pre-trained versus from scratch: two curves over the number of labels, and a table.
  *
- * `render(root, data)` takes the data that transfer.py prepares.
+ * `render(root, data)` takes the data that studies.py prepares.
  */
 
 import { chart } from "./charts.js";
