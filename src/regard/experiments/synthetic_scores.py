@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from regard.data.synthetic.realizer import char_spans
 from regard.data.synthetic.translation import SyntheticPair, pronoun_pairs, sentences, word_for_word
-from regard.data.synthetic.words import char_spans
 from regard.inspection.alignment import AlignedPair, AligningHead, choose_head, error_rate
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu

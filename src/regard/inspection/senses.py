@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.data.senses import find_word, read_senses, synthetic_senses
-from regard.data.synthetic.senses import SenseSentence
+from regard.data.synthetic.labelled import SenseSentence
 from regard.nn.hooks import observe
 from regard.tasks.base import Predictor
 from regard.tasks.embed.predictor import Embedder

@@ -1,12 +1,16 @@
-"""The adjectives, verbs and possessives of the built-in synthetic dataset, and which nouns they go with."""
+"""The words of the built-in synthetic dataset in English and French, read from the folder `tables`.
+
+Fixed phrases (prepositions, adverbs, times, dates, names of institutions), nouns, adjectives and verbs, and which nouns
+the adjectives and verbs go with.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
-
-from regard.data.synthetic.nouns import Noun, matching
-from regard.data.synthetic.table_files import read_table
+from importlib import resources
+from typing import NamedTuple
 
 POSSESSIVES: dict[str, tuple[str, str, str]] = {  # English: masculine, feminine, plural
     "my": ("mon", "ma", "mes"),
@@ -15,6 +19,138 @@ POSSESSIVES: dict[str, tuple[str, str, str]] = {  # English: masculine, feminine
     "our": ("notre", "notre", "nos"),
     "their": ("leur", "leur", "leurs"),
 }
+
+
+def read_table(name: str) -> list[list[str]]:
+    """The rows of `tables/<name>.txt`: cells are separated by bars, lines that start with # are comments."""
+    text = (resources.files("regard.data.synthetic") / "tables" / f"{name}.txt").read_text(encoding="utf-8")
+    return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if not line.startswith("#")]
+
+
+# --- Fixed phrases ------------------------------------------------------------------------------------------------
+
+
+class PhraseWord(NamedTuple):
+    """One word of a fixed phrase. Words with the same label are translations of each other."""
+
+    form: str
+    pos: str
+    relation: str
+    label: str
+
+
+class Pattern(NamedTuple):
+    """The words of a phrase in one language, and the index of the main one."""
+
+    words: tuple[PhraseWord, ...]
+    main: int
+
+
+@dataclass(frozen=True, eq=False)
+class Phrase:
+    """A fixed phrase in both languages."""
+
+    name: str
+    english: Pattern
+    french: Pattern
+    gender: str = ""  # of the French name of an institution
+
+
+def _pattern(notation: str) -> Pattern:
+    words = notation.split()
+    main = next(index for index, word in enumerate(words) if word.startswith("*"))
+    return Pattern(tuple(PhraseWord(*word.lstrip("*").split(":")) for word in words), main)
+
+
+_GROUPS: dict[str, dict[str, Phrase]] = defaultdict(dict)
+for _group, _name, _english, _french, *_gender in read_table("phrases"):
+    _GROUPS[_group][_name] = Phrase(_name, _pattern(_english), _pattern(_french), *_gender)
+CONNECTORS, PREPOSITIONS, NUMERALS = _GROUPS["connector"], _GROUPS["preposition"], _GROUPS["numeral"]
+FREQUENCIES, MANNERS, DEGREES = _GROUPS["frequency"], _GROUPS["manner"], _GROUPS["degree"]
+PRESENT_TIMES, PAST_TIMES = _GROUPS["present time"], _GROUPS["past time"]
+NEGATIONS, QUESTION_WORDS = _GROUPS["negation"], _GROUPS["question"]
+
+_ENGLISH_MONTHS = "January February March April May June July August September October November December"
+_FRENCH_MONTHS = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
+DATES: tuple[Phrase, ...] = tuple(
+    Phrase(
+        f"in {english} {year}",
+        _pattern(f"in:ADP:case:a *{english}:PROPN:obl:b {year}:NUM:nummod:c"),
+        _pattern(f"en:ADP:case:a *{french}:NOUN:obl:b {year}:NUM:nummod:c"),
+    )
+    for english, french in zip(_ENGLISH_MONTHS.split(), _FRENCH_MONTHS.split(), strict=True)
+    for year in (1957, 1968, 1979, 1986, 1992, 1999, 2004, 2009, 2015, 2020)
+)
+
+
+# --- Nouns --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Noun:
+    """A noun or first name. Compared by identity: each exists once."""
+
+    english: str
+    english_plural: str
+    french: str
+    french_plural: str
+    gender: str  # "m" or "f"
+    tags: frozenset[str]
+    compound: Phrase | None = None  # a name of several words, such as "European Economic Area"
+
+    @property
+    def is_mass(self) -> bool:
+        return "mass" in self.tags
+
+    @property
+    def is_name(self) -> bool:
+        return "name" in self.tags
+
+
+def _with_plural(forms: str) -> tuple[str, str]:
+    singular, _, plural = forms.partition("/")
+    return singular, plural or singular + "s"
+
+
+NOUNS: tuple[Noun, ...] = tuple(
+    Noun(*_with_plural(english), *_with_plural(french), gender, frozenset(tags.split()))
+    for english, french, gender, tags in read_table("nouns")
+)
+NAMES: tuple[Noun, ...] = tuple(
+    Noun(name, name, name, name, gender, frozenset({"human", "name"}))
+    for gender, names in (
+        ("f", "Marie Sophie Alice Emma Julie Anne"),
+        ("m", "Paul Lucas Thomas Louis Antoine Olivier"),
+    )
+    for name in names.split()
+)
+INSTITUTIONS: tuple[Noun, ...] = tuple(
+    Noun(name, name, name, name, compound.gender, frozenset({"institution"}), compound)
+    for name, compound in _GROUPS["institution"].items()
+)
+NOUN: dict[str, Noun] = {noun.english: noun for noun in (*NOUNS, *NAMES, *INSTITUTIONS)}
+_KNOWN: frozenset[str] = frozenset(NOUN).union(*(noun.tags for noun in NOUN.values()))
+
+
+def matching(selection: str) -> tuple[Noun, ...]:
+    """The nouns of a selection: tags or nouns separated by spaces; '-x' excludes x.
+
+    >>> [noun.english for noun in matching("drink -liquid candle")]
+    ['wine', 'candle']
+    """
+    words = selection.split()
+    included = {word for word in words if not word.startswith("-")}
+    excluded = {word[1:] for word in words if word.startswith("-")}
+    if unknown := sorted((included | excluded) - _KNOWN):
+        raise ValueError(f"neither nouns nor tags: {unknown}")
+
+    def belongs(noun: Noun, names: set[str]) -> bool:
+        return noun.english in names or not names.isdisjoint(noun.tags)
+
+    return tuple(noun for noun in (*NOUNS, *INSTITUTIONS) if belongs(noun, included) and not belongs(noun, excluded))
+
+
+# --- Adjectives and verbs -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +165,6 @@ class Adjective:
     flags: frozenset[str]  # fixed, praise, attributive, personal
     idiom: str | None  # the noun after "avoir" in French: faim, peur
     nouns: frozenset[Noun]
-
-    def french(self, gender: str, *, plural: bool) -> str:
-        return self.forms[2 * plural + (gender == "f")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +182,7 @@ class Verb:
     takes_etre: bool
     subjects: tuple[Noun, ...]
     objects: tuple[Noun, ...]
-    flags: frozenset[str]  # present, active, recipient
+    flags: frozenset[str]  # see tables/verbs.txt
 
     @property
     def name(self) -> str:
