@@ -136,18 +136,18 @@ def draw_nominal(
 
     definite: only the, this and possessives. negated_object: also "any", which is "de" in French.
     """
-    if noun.is_name or noun.compound is not None:
-        return Nominal(noun=noun, determiner="" if noun.is_name else "the")
+    if "name" in noun.tags or noun.compound is not None:
+        return Nominal(noun=noun, determiner="" if "name" in noun.tags else "the")
     if plural is None:
         plural = rng.chance(0.35)
-    plural = plural and not noun.is_mass and "single" not in noun.tags
+    plural = plural and "mass" not in noun.tags and "single" not in noun.tags
     nominal = Nominal(noun=noun, plural=plural)
-    if negated_object and (plural or noun.is_mass) and "kin" not in noun.tags and rng.chance(0.4):
+    if negated_object and (plural or "mass" in noun.tags) and "kin" not in noun.tags and rng.chance(0.4):
         nominal.determiner = "any"
     elif definite or negated_object:
         nominal.determiner = rng.weighted(_DEFINITE)
     else:
-        nominal.determiner = rng.weighted(_MASS if noun.is_mass else _PLURAL if plural else _SINGULAR)
+        nominal.determiner = rng.weighted(_MASS if "mass" in noun.tags else _PLURAL if plural else _SINGULAR)
     if "kin" in noun.tags:
         nominal.determiner = rng.weighted(_OWNERS)
         return nominal
@@ -256,37 +256,30 @@ def draw_tense(rng: Rng, verb: Verb) -> bool:
     return "present" not in verb.flags and rng.chance(0.6)
 
 
-def _draw_polarity(rng: Rng, verb: Verb) -> str:
-    if rng.chance(0.7):
-        return ""
-    return "never" if "habit" in verb.flags and rng.chance(0.3) else "not"
-
-
 def _add_circumstance(rng: Rng, clause: Clause, verb: Verb) -> None:
     """Add a frequency, manner, place or time, or nothing."""
     is_habit, polarity = "habit" in verb.flags, clause.polarity
+    subject = clause.subject
+    is_animate = isinstance(subject, Nominal) and not subject.noun.tags.isdisjoint({"human", "animal"})
     manners = [phrase for name, phrase in MANNERS.items() if name in verb.flags]
     kind = rng.pick(("frequency", "manner", "place", "place", "time", ""))
     if kind == "frequency" and is_habit and not clause.past and polarity != "never":
         clause.frequency = rng.pick(list(FREQUENCIES.values())[: 2 if polarity else None])
     elif kind == "manner" and manners and not polarity:
         clause.manner = rng.pick(manners)
-    elif kind == "place" and "located" in verb.flags and _is_animate(clause.subject):
+    elif kind == "place" and "located" in verb.flags and (is_animate or isinstance(subject, Pronoun)):
         clause.place = draw_place(rng)
     elif kind == "time" and polarity != "never" and (clause.past or (is_habit and not polarity)):
         clause.time = rng.pick(PAST_TIME_PHRASES if clause.past else list(PRESENT_TIMES.values()))
 
 
-def _is_animate(argument: Argument | None) -> bool:
-    if isinstance(argument, Nominal):
-        return not argument.noun.tags.isdisjoint({"human", "animal"})
-    return isinstance(argument, Pronoun)
-
-
 def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
     """A clause with one of the verbs, circumstances, and with probability `modify` an owner or a place of a noun."""
     verb = rng.pick(verbs)
-    clause = draw_clause(rng, verb, past=draw_tense(rng, verb), polarity=_draw_polarity(rng, verb))
+    past, polarity = draw_tense(rng, verb), ""
+    if not rng.chance(0.7):
+        polarity = "never" if "habit" in verb.flags and rng.chance(0.3) else "not"
+    clause = draw_clause(rng, verb, past=past, polarity=polarity)
     _add_circumstance(rng, clause, verb)
     target = clause.object if verb.objects and rng.chance(0.6) else clause.subject
     if isinstance(target, Nominal) and rng.chance(modify):
@@ -315,7 +308,7 @@ def draw_description(rng: Rng, *, modify: float) -> Clause:
     noun = rng.pick(NAMES) if rng.chance(0.06) else rng.weighted(_COPULAR_SUBJECTS)
     subject = draw_nominal(rng, noun, definite=True, adjectives=0)
     clause = draw_predicate(rng, subject, noun, past=rng.chance(0.4), polarity="not" if rng.chance(0.25) else "")
-    if clause.adjective is not None and clause.adjective.rank < 5 and not noun.is_name:
+    if clause.adjective is not None and clause.adjective.rank < 5 and "name" not in noun.tags:
         # Only color and origin, which do not contradict the predicate.
         subject.adjectives = draw_nominal(rng, noun, adjectives=0.35, ranks=(5, 6)).adjectives
     if rng.chance(modify):

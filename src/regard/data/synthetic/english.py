@@ -44,24 +44,22 @@ class EnglishSentence(Realization):
             self.argument(clause.object, "obj", root)
         inverts = question not in ("", "who")
         auxiliary = _auxiliary(clause, inverts=inverts)
-        if inverts:
-            self._auxiliary(auxiliary, clause, root, (clause, "tense"), (clause, "asks"))
-        self.subject(clause, root)
         if not inverts:
-            self._auxiliary(auxiliary, clause, root, (clause, "tense"))
+            self.subject(clause, root)
+        if auxiliary is not None:
+            relation = "cop" if clause.adjective is not None else "aux:pass" if clause.passive else "aux"
+            asks = [(clause, "asks")] if inverts else []
+            self.add(auxiliary, "AUX", relation, root, (clause, "tense"), *asks)
+        if inverts:
+            self.subject(clause, root)
         self.negation_and_frequency(clause, root)
-        self.phrase(clause.degree, root, clause, "degree")
+        self.modifier(clause.degree, root, clause, "degree")
         if clause.verb is not None:
             root.form = _verb_form(clause, clause.verb, has_auxiliary=auxiliary is not None)
         if clause.past and auxiliary is None:
             root.sources = ((clause, "predicate"), (clause, "tense"))
         self.words.append(root)
         self.complements(clause, root)
-
-    def _auxiliary(self, form: str | None, clause: Clause, root: Word, *sources: tuple[Clause, str]) -> None:
-        relation = "cop" if clause.adjective is not None else "aux:pass" if clause.passive else "aux"
-        if form is not None:
-            self.add(form, "AUX", relation, root, *sources)
 
     def determiner(self, nominal: Nominal, word: Word) -> None:
         if nominal.possessor is not None:

@@ -97,7 +97,7 @@ class FrenchSentence(Realization):
             self.words.append(root)
             self.negation_and_frequency(clause, root)
             noun = Word(adjective.idiom, "NOUN", "obj", root, ((clause, "predicate"),))
-            self.phrase(clause.degree, noun, clause, "degree")
+            self.modifier(clause.degree, noun, clause, "degree")
             self.words.append(noun)
             self.phenomena.add("idiom")
             return
@@ -105,7 +105,7 @@ class FrenchSentence(Realization):
             (_ETRE_IMPERFECT if clause.past else _ETRE)[clause.person_index], "AUX", "cop", root, (clause, "tense")
         )
         self.negation_and_frequency(clause, root)
-        self.phrase(clause.degree, root, clause, "degree")
+        self.modifier(clause.degree, root, clause, "degree")
         root.form = _agree(adjective.forms, clause.subject)
         self.words.append(root)
         self.phenomena.add("predicate agreement")

@@ -223,7 +223,7 @@ def _joint_verbs(rng: Rng, *, past: bool) -> Sentence:
     if first.subject is not None and first.subject.person == 1:
         first.subject = draw_name(rng)  # French would repeat je and nous
     noun = first.subject.noun if isinstance(first.subject, Nominal) else PEOPLE[0]
-    noun = PEOPLE[0] if noun.is_name else noun
+    noun = PEOPLE[0] if "name" in noun.tags else noun
     others = [v for v in INTRANSITIVE if noun in v.subjects and v is not verb and not v.takes_etre]
     if not others:
         return Sentence(main=first)
@@ -288,12 +288,12 @@ class Scene:
     def reasons(self, noun: Noun) -> tuple[Adjective, ...]:
         """The adjectives that explain the scene by this noun."""
         adjectives = self.agent_adjectives if noun in self.agents else self.object_adjectives
-        return tuple(adjective for adjective in adjectives if noun.is_name or noun in adjective.nouns)
+        return tuple(adjective for adjective in adjectives if "name" in noun.tags or noun in adjective.nouns)
 
 
 def _suitable(nouns: tuple[Noun, ...], adjectives: tuple[Adjective, ...]) -> tuple[Noun, ...]:
     """The names, and the nouns that at least one of the adjectives can describe."""
-    return tuple(n for n in nouns if n.is_name or not adjectives or any(n in adj.nouns for adj in adjectives))
+    return tuple(n for n in nouns if "name" in n.tags or not adjectives or any(n in adj.nouns for adj in adjectives))
 
 
 def _scene(
@@ -334,7 +334,7 @@ def draw_thing_scene(rng: Rng) -> Sentence:
     antecedent = agent if rng.chance(0.5) else object_
     past = "present" not in scene.flags and rng.chance(0.75)
     passive = past and "passive" in scene.flags and rng.chance(0.5)  # so that either noun may come first
-    return _draw_explanation(rng, scene, agent, object_, antecedent, past=past, passive=passive)
+    return _explain(rng, scene, scene_clause(scene, agent, object_, past=past, passive=passive), antecedent)
 
 
 def draw_person_scene(rng: Rng) -> Sentence:
@@ -344,19 +344,16 @@ def draw_person_scene(rng: Rng) -> Sentence:
     agent = _draw_nominal(rng, agent_noun, rng.chance(0.2))
     object_ = _draw_nominal(rng, object_noun, rng.chance(0.25))
     antecedent = agent if scene.agent_adjectives and rng.chance(0.4) else object_
-    return _draw_explanation(rng, scene, agent, object_, antecedent, past=rng.chance(0.75), passive=False)
+    return _explain(rng, scene, scene_clause(scene, agent, object_, past=rng.chance(0.75)), antecedent)
 
 
 def _draw_nominal(rng: Rng, noun: Noun, plural: bool) -> Nominal:
     return draw_nominal(rng, noun, definite=True, plural=plural, adjectives=0.12, ranks=_COLOR_RANKS)
 
 
-def _draw_explanation(
-    rng: Rng, scene: Scene, agent: Nominal, object_: Nominal, antecedent: Nominal, *, past: bool, passive: bool
-) -> Sentence:
+def _explain(rng: Rng, scene: Scene, main: Clause, antecedent: Nominal) -> Sentence:
     reason = rng.pick(scene.reasons(antecedent.noun))
-    degree = draw_degree(rng, scene)
-    return because(scene, agent, object_, antecedent, reason=reason, degree=degree, past=past, passive=passive)
+    return because(main, antecedent, reason, draw_degree(rng, scene))
 
 
 def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
@@ -364,26 +361,18 @@ def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
     return DEGREES.get(rng.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON))
 
 
-def because(
-    scene: Scene,
-    agent: Nominal,
-    object_: Nominal,
-    antecedent: Nominal,
-    *,
-    reason: Adjective,
-    degree: Phrase | None,
-    past: bool,
-    passive: bool,
-) -> Sentence:
-    """The scene, and a clause with a pronoun for `antecedent` that explains it."""
+def scene_clause(scene: Scene, agent: Nominal, object_: Nominal, *, past: bool, passive: bool = False) -> Clause:
     if passive:
-        main = Clause(subject=object_, verb=scene.verb, agent=agent, passive=True, past=past, polarity=scene.polarity)
-    else:
-        main = Clause(subject=agent, verb=scene.verb, object=object_, past=past, polarity=scene.polarity)
+        return Clause(subject=object_, verb=scene.verb, agent=agent, passive=True, past=past, polarity=scene.polarity)
+    return Clause(subject=agent, verb=scene.verb, object=object_, past=past, polarity=scene.polarity)
+
+
+def because(main: Clause, antecedent: Nominal, reason: Adjective, degree: Phrase | None) -> Sentence:
+    """A scene, and a clause with a pronoun for `antecedent` that explains it."""
     human = "human" in antecedent.noun.tags
     pronoun = Pronoun(gender=antecedent.gender, plural=antecedent.plural, human=human, antecedent=antecedent)
     degree = None if "fixed" in reason.flags else degree
-    explanation = Clause(subject=pronoun, adjective=reason, degree=degree, past=past)
+    explanation = Clause(subject=pronoun, adjective=reason, degree=degree, past=main.past)
     return Sentence(main=main, connector=CONNECTORS["because"], second=explanation)
 
 

@@ -210,11 +210,8 @@ def _remove_details(rng: Rng, clause: Clause) -> Clause:
     """The clause without its place or time, and maybe without adjectives: entailed by `clause`."""
     has_both = clause.place is not None and clause.time is not None
     removed = rng.pick(("place", "time", "both")) if has_both else "both"
-    shorter = replace(clause)
-    if removed != "time":
-        shorter.place = None
-    if removed != "place":
-        shorter.time = None
+    place, time = clause.place if removed == "time" else None, clause.time if removed == "place" else None
+    shorter = replace(clause, place=place, time=time)
     if rng.chance(0.5):
         shorter.subject, shorter.object = _without_adjectives(clause.subject), _without_adjectives(clause.object)
     return shorter

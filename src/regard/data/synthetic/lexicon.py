@@ -98,14 +98,6 @@ class Noun:
     tags: frozenset[str]
     compound: Phrase | None = None  # a name of several words, such as "European Economic Area"
 
-    @property
-    def is_mass(self) -> bool:
-        return "mass" in self.tags
-
-    @property
-    def is_name(self) -> bool:
-        return "name" in self.tags
-
 
 def _with_plural(forms: str) -> tuple[str, str]:
     singular, _, plural = forms.partition("/")
@@ -226,21 +218,16 @@ def _third_person(base: str) -> str:
     return base + "s"
 
 
-def _conjugate(infinitive: str) -> list[str]:
-    """The present and the participle of a regular French verb in -er."""
-    stem = infinitive.removesuffix("er")
-    soft = stem + "e" if stem.endswith("g") else stem
-    return [stem + "e", stem + "e", soft + "ons", stem + "ent", stem + "é"]
-
-
 def _verb(english: str, french: str, subjects: str, objects: str = "", flags: str = "") -> Verb:
     forms, _, preposition = english.partition(" ")
     base, *irregular = forms.split(",")
     past, participle = irregular or [base + ("d" if base.endswith("e") else "ed")] * 2
     words = french.split()
     french_forms = [word for word in words if word != "être" and not word.startswith("+")]
-    if len(french_forms) == 1:
-        french_forms = _conjugate(french_forms[0])
+    if len(french_forms) == 1:  # a regular verb in -er
+        stem = french_forms[0].removesuffix("er")
+        soft = stem + "e" if stem.endswith("g") else stem
+        french_forms = [stem + "e", stem + "e", soft + "ons", stem + "ent", stem + "é"]
     return Verb(
         english=base,
         third=_third_person(base),
@@ -272,6 +259,6 @@ def attributes(noun: Noun) -> tuple[Adjective, ...]:
 @cache
 def predicates(noun: Noun) -> tuple[Adjective, ...]:
     """The adjectives that can follow 'is' with this noun or name as the subject."""
-    if noun.is_name:
+    if "name" in noun.tags:
         return tuple(adjective for adjective in ADJECTIVES if "personal" in adjective.flags)
     return tuple(adjective for adjective in attributes(noun) if "attributive" not in adjective.flags)

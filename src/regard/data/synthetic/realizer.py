@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
-from regard.data.synthetic.lexicon import CONNECTORS, NEGATIONS, PREPOSITIONS, QUESTION_WORDS, Pattern, Phrase, Verb
+from regard.data.synthetic.lexicon import CONNECTORS, NEGATIONS, PREPOSITIONS, QUESTION_WORDS, Phrase, Verb
 from regard.data.synthetic.meaning import Argument, Clause, Gap, Nominal, Place, Pronoun, Sentence
 from regard.utils.errors import UsageError
 
@@ -41,7 +41,7 @@ class Realization(ABC):
         self.head_words: dict[Hashable, Word] = {}  # the word of each nominal or pronoun
         self.phenomena: set[str] = set()
         root = self.clause_root(sentence.main, "root", None)
-        self.phrase(QUESTION_WORDS.get(sentence.question), root, sentence.main, "wh")
+        self.modifier(QUESTION_WORDS.get(sentence.question), root, sentence.main, "wh")
         self.fill_clause(sentence.main, root, question=sentence.question)
         if sentence.second is not None and sentence.connector is not None:
             is_coordinate = sentence.connector.name in ("and", "but")
@@ -63,26 +63,25 @@ class Realization(ABC):
         self.words.append(word)
         return word
 
-    def phrase(self, phrase: Phrase | None, head: Word | None, node: Hashable, role: str) -> Word | None:
-        """Write a fixed phrase, if there is one, and return its main word, whose head is `head`."""
-        if phrase is None:
-            return None
-        pattern = self.pattern(phrase)
+    def phrase(
+        self, phrase: Phrase, head: Word | None, node: Hashable, role: str, *, main_word: Word | None = None
+    ) -> Word:
+        """Write a fixed phrase and return its main word (default: a new one), which is the head of the others."""
+        pattern = phrase.french if self.is_french else phrase.english
         main = pattern.words[pattern.main]
-        main_word = Word(main.form, main.pos, main.relation, head, ((node, role + main.label),))
-        self.add_around(pattern, main_word, node, role)
-        return main_word
-
-    def add_around(self, pattern: Pattern, main_word: Word, node: Hashable, role: str) -> None:
-        """Write a fixed phrase around its main word, which is the head of the others."""
+        main_word = main_word or Word("", main.pos, main.relation, head, ())
+        main_word.form, main_word.sources = main.form, ((node, role + main.label),)
         for index, part in enumerate(pattern.words):
             if index == pattern.main:
                 self.words.append(main_word)
             else:
                 self.add(part.form, part.pos, part.relation, main_word, (node, role + part.label))
+        return main_word
 
-    def pattern(self, phrase: Phrase) -> Pattern:
-        return phrase.french if self.is_french else phrase.english
+    def modifier(self, phrase: Phrase | None, head: Word, node: Hashable, role: str) -> None:
+        """Write a fixed phrase, if there is one."""
+        if phrase is not None:
+            self.phrase(phrase, head, node, role)
 
     @abstractmethod
     def adapt_to_next_words(self) -> None:
@@ -104,8 +103,8 @@ class Realization(ABC):
 
     def negation_and_frequency(self, clause: Clause, root: Word) -> None:
         """Write "not", "never", "often", or in French "pas", "jamais", "souvent"."""
-        self.phrase(NEGATIONS.get(clause.polarity), root, clause, "not")
-        self.phrase(clause.frequency, root, clause, "frequency")
+        self.modifier(NEGATIONS.get(clause.polarity), root, clause, "not")
+        self.modifier(clause.frequency, root, clause, "frequency")
 
     def complements(self, clause: Clause, root: Word) -> None:
         """Write what follows the verb or adjective."""
@@ -114,9 +113,9 @@ class Realization(ABC):
         for preposition, nominal in (("by", clause.agent), ("to", clause.recipient)):
             if nominal is not None:
                 self._prepositional(Place(PREPOSITIONS[preposition], nominal), "obl", root)
-        self.phrase(clause.manner, root, clause, "manner")
+        self.modifier(clause.manner, root, clause, "manner")
         self._prepositional(clause.place, "obl", root)
-        self.phrase(clause.time, root, clause, "time")
+        self.modifier(clause.time, root, clause, "time")
 
     def _object(self, clause: Clause, verb: Verb, object_: Argument, root: Word) -> None:
         own, other = verb.preposition, verb.french_preposition
@@ -144,39 +143,31 @@ class Realization(ABC):
             self.head_words[argument] = self.add(form, "PRON", relation, head, (argument, "noun"))
             return self.head_words[argument]
         first = self.nominal(argument.first, relation, head)
-        self._before_head(CONNECTORS["and"], argument, "and", argument.second, "conj", first)
+        conjunction = self.phrase(CONNECTORS["and"], None, argument, "and")
+        conjunction.head = self.nominal(argument.second, "conj", first)
         self.phenomena.add("coordination")
         return first
 
     def _prepositional(self, place: Place | None, relation: str, head: Word) -> None:
         if place is not None:
-            self._before_head(place.preposition, place.nominal, "preposition", place.nominal, relation, head)
-
-    def _before_head(
-        self, phrase: Phrase, node: Hashable, role: str, nominal: Nominal, relation: str, head: Word
-    ) -> None:
-        """Write a preposition or conjunction and the nominal after it, which is its head."""
-        function_word = self.phrase(phrase, None, node, role)
-        assert function_word is not None
-        function_word.head = self.nominal(nominal, relation, head)
+            preposition = self.phrase(place.preposition, None, place.nominal, "preposition")
+            preposition.head = self.nominal(place.nominal, relation, head)
 
     def nominal(self, nominal: Nominal, relation: str, head: Word | None) -> Word:
         noun = nominal.noun
         singular, plural = (noun.french, noun.french_plural) if self.is_french else (noun.english, noun.english_plural)
         form = plural if nominal.plural else singular
-        word = Word(form, "PROPN" if noun.is_name else "NOUN", relation, head, ((nominal, "noun"),))
+        word = Word(form, "PROPN" if "name" in noun.tags else "NOUN", relation, head, ((nominal, "noun"),))
         self.head_words[nominal] = word
         self.determiner(nominal, word)
-        if self.phrase(nominal.numeral, word, nominal, "numeral") is not None:
+        if nominal.numeral is not None:
+            self.phrase(nominal.numeral, word, nominal, "numeral")
             self.phenomena.add("numeral")
         self.before_noun(nominal, word)
         if noun.compound is None:
             self.words.append(word)
         else:
-            pattern = self.pattern(noun.compound)
-            main = pattern.words[pattern.main]
-            word.form, word.sources = main.form, ((nominal, "compound" + main.label),)
-            self.add_around(pattern, word, nominal, "compound")
+            self.phrase(noun.compound, head, nominal, "compound", main_word=word)
             self.phenomena.add("compound")
         self.after_noun(nominal, word)
         return word

@@ -20,7 +20,7 @@ from typing import Any
 
 from regard.data.synthetic.english import EnglishSentence
 from regard.data.synthetic.french import FrenchSentence
-from regard.data.synthetic.grammar import RIVALS, THING_SCENES, Scene, because, draw_degree, draw_sentence
+from regard.data.synthetic.grammar import RIVALS, THING_SCENES, Scene, because, draw_degree, draw_sentence, scene_clause
 from regard.data.synthetic.lexicon import Adjective, Noun, Verb
 from regard.data.synthetic.meaning import Argument, Clause, Coordination, Gap, Nominal, Pronoun, Sentence, nominals
 from regard.data.synthetic.realizer import Realization, Source, Word, capitalize, join
@@ -143,7 +143,7 @@ def _alignment(source: list[Word], target: list[Word]) -> frozenset[tuple[int, i
 @cache
 def is_held_out_modifier(adjective: Adjective, noun: Noun) -> bool:
     """Whether this adjective never modifies this noun in training, as attribute or predicate."""
-    return not noun.is_name and percentile(f"modifier {adjective.english} {noun.english}") < _MODIFIER_PERCENT
+    return "name" not in noun.tags and percentile(f"modifier {adjective.english} {noun.english}") < _MODIFIER_PERCENT
 
 
 @cache
@@ -216,61 +216,47 @@ def _stream_of_pairs(seed: int) -> Iterator[PronounPair]:
     seen: set[str] = set()
     for attempt in range(25 * len(rivalries)):
         # Take them in turn, so that all are used equally often.
-        both_orders = _minimal_pairs(rng, rivalries[attempt % len(rivalries)])
+        both_orders = _minimal_pairs(rng, *rivalries[attempt % len(rivalries)])
         sources = {side.source for pair in both_orders for side in (pair.il, pair.elle)}
         if seen.isdisjoint(sources):
             seen |= sources
             yield from both_orders
 
 
-@dataclass(frozen=True)
-class _Rivalry:
-    """Two nouns that 'it' could refer to in a scene, and the adjectives that decide for each."""
-
-    scene: Scene
-    agent: Noun
-    object: Noun
-    of_agent: tuple[Adjective, ...]
-    of_object: tuple[Adjective, ...]
-
-
 @cache
-def _held_out_rivalries() -> tuple[_Rivalry, ...]:
+def _held_out_rivalries() -> tuple[tuple[Scene, Noun, Noun], ...]:
     """Pairs of different gender that do not occur together in training, while all other combinations do."""
-
-    def reasons(scene: Scene, noun: Noun) -> tuple[Adjective, ...]:
-        return tuple(adjective for adjective in scene.reasons(noun) if not is_held_out_modifier(adjective, noun))
-
     return tuple(
-        _Rivalry(scene, agent, object_, of_agent, of_object)
+        (scene, agent, object_)
         for scene in THING_SCENES
         if "passive" in scene.flags
         for agent, object_ in product(scene.agents, scene.objects)
         if agent.gender != object_.gender
         and is_held_out_rivals(agent, object_)
         and not is_held_out_object(scene.verb, object_)
-        and (of_agent := reasons(scene, agent))
-        and (of_object := reasons(scene, object_))
+        and all(_known_reasons(scene, noun) for noun in (agent, object_))
     )
 
 
-def _minimal_pairs(rng: Rng, rivalry: _Rivalry) -> tuple[PronounPair, PronounPair]:
+def _known_reasons(scene: Scene, noun: Noun) -> list[Adjective]:
+    """The adjectives that explain a scene by this noun and occur with it in training."""
+    return [adjective for adjective in scene.reasons(noun) if not is_held_out_modifier(adjective, noun)]
+
+
+def _minimal_pairs(rng: Rng, scene: Scene, *nouns: Noun) -> tuple[PronounPair, PronounPair]:
     """The pair in both orders: active and passive."""
-    agent = Nominal(noun=rivalry.agent, determiner=rng.pick(("the", "the", "this")))
-    object_ = Nominal(noun=rivalry.object, determiner=rng.pick(("the", "the", "this")))
-    degree = draw_degree(rng, rivalry.scene)
-    reasons = {agent: rng.pick(rivalry.of_agent), object_: rng.pick(rivalry.of_object)}
+    agent, object_ = (Nominal(noun=noun, determiner=rng.pick(("the", "the", "this"))) for noun in nouns)
+    degree = draw_degree(rng, scene)
+    reasons = {nominal: rng.pick(_known_reasons(scene, nominal.noun)) for nominal in (agent, object_)}
 
     def pair(*, passive: bool) -> PronounPair:
+        main = scene_clause(scene, agent, object_, past=True, passive=passive)
         by_gender = {
-            noun.gender: write_pair(
-                because(rivalry.scene, agent, object_, noun, reason=reason, degree=degree, past=True, passive=passive)
-            )
-            for noun, reason in reasons.items()
+            nominal.gender: write_pair(because(main, nominal, reason, degree)) for nominal, reason in reasons.items()
         }
         first, second = (object_, agent) if passive else (agent, object_)
-        nouns = (first.noun.english, second.noun.english)
-        return PronounPair(il=by_gender["m"], elle=by_gender["f"], nouns=nouns, masculine_first=first.gender == "m")
+        names = (first.noun.english, second.noun.english)
+        return PronounPair(il=by_gender["m"], elle=by_gender["f"], nouns=names, masculine_first=first.gender == "m")
 
     return pair(passive=False), pair(passive=True)
 
