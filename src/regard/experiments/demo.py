@@ -168,7 +168,8 @@ def pronoun_accuracy(translator: Translator) -> float:
 
 
 def _last_pronoun(text: str) -> str:
-    return ["", *re.findall(r"\b(?:il|elle)\b", text.lower())][-1]
+    pronouns: list[str] = re.findall(r"\b(?:il|elle)\b", text.lower())
+    return pronouns[-1] if pronouns else ""
 
 
 def gold_pair(pair: SyntheticPair) -> AlignedPair:

@@ -6,7 +6,7 @@ Each clause makes sense in both languages and has exactly one translation.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from regard.data.synthetic.lexicon import (
@@ -96,21 +96,19 @@ def _can_stack(first: Adjective, second: Adjective) -> bool:
     return first.precedes or second.precedes or second.rank >= 5
 
 
-def _favor_specific(adjectives: Iterable[Adjective]) -> Weighted[Adjective]:
-    """A choice in which adjectives with few nouns are more likely, so that they occur often enough to be learned."""
-    return Weighted({adjective: len(adjective.nouns) ** -0.75 for adjective in adjectives})
-
-
 @cache
-def _attributes(noun: Noun, ranks: tuple[int, ...]) -> Weighted[Adjective]:
-    return _favor_specific(adjective for adjective in attributes(noun) if adjective.rank in ranks)
+def _adjectives(
+    noun: Noun, kind: Callable[[Noun], tuple[Adjective, ...]], ranks: tuple[int, ...] = ALL_RANKS
+) -> Weighted[Adjective]:
+    """Adjectives for a noun. Those with few nouns are more likely, so that they occur often enough to be learned."""
+    return Weighted({adjective: len(adjective.nouns) ** -0.75 for adjective in kind(noun) if adjective.rank in ranks})
 
 
 def _draw_adjectives(rng: Rng, noun: Noun, *, chance: float, ranks: tuple[int, ...]) -> tuple[Adjective, ...]:
     """None, one or two adjectives that can modify the noun, in the English order."""
     if not rng.chance(chance):
         return ()
-    candidates = _attributes(noun, ranks)
+    candidates = _adjectives(noun, attributes, ranks)
     if not candidates.options:
         return ()
     adjective = rng.weighted(candidates)
@@ -287,14 +285,9 @@ def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
     return clause
 
 
-@cache
-def _predicates(noun: Noun) -> Weighted[Adjective]:
-    return _favor_specific(predicates(noun))
-
-
 def draw_predicate(rng: Rng, subject: Argument, noun: Noun, *, past: bool, polarity: str = "") -> Clause:
     """'is' or 'was' with an adjective that can describe the subject."""
-    adjective = rng.weighted(_predicates(noun))
+    adjective = rng.weighted(_adjectives(noun, predicates))
     degree = None
     if "fixed" not in adjective.flags and rng.chance(0.5):
         degree = rng.pick(list(DEGREES.values()))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from regard.data.synthetic.clauses import (
     ALL_RANKS,
@@ -53,8 +52,6 @@ from regard.data.synthetic.lexicon import (
 from regard.data.synthetic.meaning import Clause, Coordination, Gap, Nominal, Place, Pronoun, Sentence, nominals
 from regard.data.synthetic.sampling import Rng, Weighted
 
-_DITRANSITIVE = tuple(verb for verb in VERBS if "recipient" in verb.flags)
-
 
 def _shared_objects(first: Verb, second: Verb, *, without: str) -> tuple[Noun, ...]:
     return tuple(noun for noun in first.objects if noun in second.objects and without not in noun.tags)
@@ -85,7 +82,7 @@ _PERCEPTION = ("see", "hear", "watch", "help")
 
 def draw_ditransitive(rng: Rng) -> Sentence:
     """ "The boy gave the flower to the queens." """
-    verb = rng.pick(_DITRANSITIVE)
+    verb = rng.pick([verb for verb in VERBS if "recipient" in verb.flags])
     polarity = "not" if rng.chance(0.2) else ""
     clause = draw_clause(rng, verb, past=rng.chance(0.7), polarity=polarity)
     clause.recipient = draw_nominal(rng, rng.pick(PEOPLE), definite=True, adjectives=0.15)
@@ -273,17 +270,18 @@ _DEGREES_OF_REASON = Weighted({"very": 5.0, "really": 3.0, "": 3.0})
 _COLOR_RANKS = (5,)  # colors never contradict the adjective that decides
 
 
-@dataclass(frozen=True, eq=False)
 class Scene:
     """A verb with its agents and objects, and adjectives that explain the event only as those of one of the two."""
 
-    verb: Verb
-    polarity: str
-    agents: tuple[Noun, ...]
-    objects: tuple[Noun, ...]
-    agent_adjectives: tuple[Adjective, ...]
-    object_adjectives: tuple[Adjective, ...]
-    flags: frozenset[str]
+    def __init__(
+        self, verb: str, polarity: str, agents: str, objects: str, of_agent: str, of_object: str, flags: str = ""
+    ) -> None:
+        self.verb, self.polarity, self.flags = VERB[verb], polarity, frozenset(flags.split())
+        self.agent_adjectives = tuple(ADJECTIVE[name] for name in of_agent.split())
+        self.object_adjectives = tuple(ADJECTIVE[name] for name in of_object.split())
+        people = (*GENDERED, *NAMES)
+        self.agents = _suitable(people if agents == "person" else matching(agents), self.agent_adjectives)
+        self.objects = _suitable(matching(objects), self.object_adjectives)
 
     def reasons(self, noun: Noun) -> tuple[Adjective, ...]:
         """The adjectives that explain the scene by this noun."""
@@ -296,25 +294,9 @@ def _suitable(nouns: tuple[Noun, ...], adjectives: tuple[Adjective, ...]) -> tup
     return tuple(n for n in nouns if "name" in n.tags or not adjectives or any(n in adj.nouns for adj in adjectives))
 
 
-def _scene(
-    verb: str, polarity: str, agents: str, objects: str, of_agent: str, of_object: str, flags: str = ""
-) -> Scene:
-    agent_adjectives = tuple(ADJECTIVE[name] for name in of_agent.split())
-    object_adjectives = tuple(ADJECTIVE[name] for name in of_object.split())
-    return Scene(
-        verb=VERB[verb],
-        polarity=polarity,
-        agents=_suitable((*GENDERED, *NAMES) if agents == "person" else matching(agents), agent_adjectives),
-        objects=_suitable(matching(objects), object_adjectives),
-        agent_adjectives=agent_adjectives,
-        object_adjectives=object_adjectives,
-        flags=frozenset(flags.split()),
-    )
-
-
 _ROWS = read_table("scenes")
-THING_SCENES: tuple[Scene, ...] = tuple(_scene(*row) for row in _ROWS if row[2] != "person")
-PERSON_SCENES: tuple[Scene, ...] = tuple(_scene(*row) for row in _ROWS if row[2] == "person")
+THING_SCENES: tuple[Scene, ...] = tuple(Scene(*row) for row in _ROWS if row[2] != "person")
+PERSON_SCENES: tuple[Scene, ...] = tuple(Scene(*row) for row in _ROWS if row[2] == "person")
 # Scenes with many nouns are more frequent, so that no noun is rare.
 _THING_CHOICE = Weighted({scene: 10.0 + len(scene.agents) + len(scene.objects) for scene in THING_SCENES})
 
@@ -334,7 +316,8 @@ def draw_thing_scene(rng: Rng) -> Sentence:
     antecedent = agent if rng.chance(0.5) else object_
     past = "present" not in scene.flags and rng.chance(0.75)
     passive = past and "passive" in scene.flags and rng.chance(0.5)  # so that either noun may come first
-    return _explain(rng, scene, scene_clause(scene, agent, object_, past=past, passive=passive), antecedent)
+    main = scene_clause(scene, agent, object_, past=past, passive=passive)
+    return because(main, antecedent, rng.pick(scene.reasons(antecedent.noun)), draw_degree(rng, scene))
 
 
 def draw_person_scene(rng: Rng) -> Sentence:
@@ -344,16 +327,12 @@ def draw_person_scene(rng: Rng) -> Sentence:
     agent = _draw_nominal(rng, agent_noun, rng.chance(0.2))
     object_ = _draw_nominal(rng, object_noun, rng.chance(0.25))
     antecedent = agent if scene.agent_adjectives and rng.chance(0.4) else object_
-    return _explain(rng, scene, scene_clause(scene, agent, object_, past=rng.chance(0.75)), antecedent)
+    main = scene_clause(scene, agent, object_, past=rng.chance(0.75))
+    return because(main, antecedent, rng.pick(scene.reasons(antecedent.noun)), draw_degree(rng, scene))
 
 
 def _draw_nominal(rng: Rng, noun: Noun, plural: bool) -> Nominal:
     return draw_nominal(rng, noun, definite=True, plural=plural, adjectives=0.12, ranks=_COLOR_RANKS)
-
-
-def _explain(rng: Rng, scene: Scene, main: Clause, antecedent: Nominal) -> Sentence:
-    reason = rng.pick(scene.reasons(antecedent.noun))
-    return because(main, antecedent, reason, draw_degree(rng, scene))
 
 
 def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
@@ -375,8 +354,6 @@ def because(main: Clause, antecedent: Nominal, reason: Adjective, degree: Phrase
     explanation = Clause(subject=pronoun, adjective=reason, degree=degree, past=main.past)
     return Sentence(main=main, connector=CONNECTORS["because"], second=explanation)
 
-
-# --- All kinds ---------------------------------------------------------------------------------------------------
 
 _KINDS: Weighted[Callable[[Rng], Sentence]] = Weighted(
     {

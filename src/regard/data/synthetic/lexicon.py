@@ -33,17 +33,11 @@ def read_table(name: str) -> list[list[str]]:
 class PhraseWord(NamedTuple):
     """One word of a fixed phrase. Words with the same label are translations of each other."""
 
+    is_main: bool  # the head of the others
     form: str
     pos: str
     relation: str
     label: str
-
-
-class Pattern(NamedTuple):
-    """The words of a phrase in one language, and the index of the main one."""
-
-    words: tuple[PhraseWord, ...]
-    main: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +45,18 @@ class Phrase:
     """A fixed phrase in both languages."""
 
     name: str
-    english: Pattern
-    french: Pattern
+    english: tuple[PhraseWord, ...]
+    french: tuple[PhraseWord, ...]
     gender: str = ""  # of the French name of an institution
 
 
-def _pattern(notation: str) -> Pattern:
-    words = notation.split()
-    main = next(index for index, word in enumerate(words) if word.startswith("*"))
-    return Pattern(tuple(PhraseWord(*word.lstrip("*").split(":")) for word in words), main)
+def _phrase_words(notation: str) -> tuple[PhraseWord, ...]:
+    return tuple(PhraseWord(word.startswith("*"), *word.lstrip("*").split(":")) for word in notation.split())
 
 
 _GROUPS: dict[str, dict[str, Phrase]] = defaultdict(dict)
 for _group, _name, _english, _french, *_gender in read_table("phrases"):
-    _GROUPS[_group][_name] = Phrase(_name, _pattern(_english), _pattern(_french), *_gender)
+    _GROUPS[_group][_name] = Phrase(_name, _phrase_words(_english), _phrase_words(_french), *_gender)
 CONNECTORS, PREPOSITIONS, NUMERALS = _GROUPS["connector"], _GROUPS["preposition"], _GROUPS["numeral"]
 FREQUENCIES, MANNERS, DEGREES = _GROUPS["frequency"], _GROUPS["manner"], _GROUPS["degree"]
 PRESENT_TIMES, PAST_TIMES = _GROUPS["present time"], _GROUPS["past time"]
@@ -75,8 +67,8 @@ _FRENCH_MONTHS = "janvier février mars avril mai juin juillet août septembre o
 DATES: tuple[Phrase, ...] = tuple(
     Phrase(
         f"in {english} {year}",
-        _pattern(f"in:ADP:case:a *{english}:PROPN:obl:b {year}:NUM:nummod:c"),
-        _pattern(f"en:ADP:case:a *{french}:NOUN:obl:b {year}:NUM:nummod:c"),
+        _phrase_words(f"in:ADP:case:a *{english}:PROPN:obl:b {year}:NUM:nummod:c"),
+        _phrase_words(f"en:ADP:case:a *{french}:NOUN:obl:b {year}:NUM:nummod:c"),
     )
     for english, french in zip(_ENGLISH_MONTHS.split(), _FRENCH_MONTHS.split(), strict=True)
     for year in (1957, 1968, 1979, 1986, 1992, 1999, 2004, 2009, 2015, 2020)
@@ -145,45 +137,50 @@ def matching(selection: str) -> tuple[Noun, ...]:
 # --- Adjectives and verbs -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Adjective:
-    """One adjective with its four French forms, and the nouns that it can modify."""
+    """One adjective with its four French forms, and the nouns that it can modify: a row of tables/adjectives.txt."""
 
-    english: str
-    forms: tuple[str, str, str, str]  # masculine, feminine, masculine plural, feminine plural
-    before_vowel: str | None  # the masculine singular before a vowel, where it differs: bel, vieil
-    precedes: bool  # the French noun
-    rank: int
-    flags: frozenset[str]  # fixed, praise, attributive, personal
-    idiom: str | None  # the noun after "avoir" in French: faim, peur
-    nouns: frozenset[Noun]
+    def __init__(self, english: str, french: str, properties: str, nouns: str) -> None:
+        masculine, feminine, masculine_plural, feminine_plural, before_vowel = (french.split(",") + [""] * 4)[:5]
+        regular = inflect(masculine, feminine=feminine)
+        position, rank, *flags = properties.split()
+        self.english = english
+        self.forms = (*regular[:2], masculine_plural or regular[2], feminine_plural or regular[3])
+        self.before_vowel = before_vowel or None  # the masculine singular before a vowel, where it differs: bel, vieil
+        self.precedes = position == "pre"  # the French noun
+        self.rank = int(rank)
+        self.flags = frozenset(flags)  # fixed, praise, attributive, personal
+        # The noun after "avoir" in French: faim, peur.
+        self.idiom = next((flag.removeprefix("avoir:") for flag in flags if flag.startswith("avoir:")), None)
+        self.nouns = frozenset(matching(nouns))
 
 
-@dataclass(frozen=True, eq=False)
 class Verb:
-    """One verb: its forms in both languages, its prepositions, and its possible subjects and objects."""
+    """One verb: its forms and prepositions in both languages, its subjects and objects: a row of tables/verbs.txt."""
 
-    english: str
-    third: str
-    past: str
-    participle: str
-    preposition: str | None  # of the English object: "wait for"
-    french_present: tuple[str, ...]  # je, il, nous, ils
-    french_participle: str
-    french_preposition: str | None
-    takes_etre: bool
-    subjects: tuple[Noun, ...]
-    objects: tuple[Noun, ...]
-    flags: frozenset[str]  # see tables/verbs.txt
-
-    @property
-    def name(self) -> str:
-        """The verb with its preposition: 'talk to' is not 'talk about'."""
-        return f"{self.english} {self.preposition}" if self.preposition else self.english
+    def __init__(self, english: str, french: str, subjects: str, objects: str = "", flags: str = "") -> None:
+        forms, _, preposition = english.partition(" ")
+        self.english, *irregular = forms.split(",")
+        self.third = _third_person(self.english)
+        self.past, self.participle = irregular or [self.english + ("d" if self.english.endswith("e") else "ed")] * 2
+        self.preposition = preposition or None  # of the English object: "wait for"
+        words = french.split()
+        french_forms = [word for word in words if word != "être" and not word.startswith("+")]
+        if len(french_forms) == 1:  # a regular verb in -er
+            stem = french_forms[0].removesuffix("er")
+            soft = stem + "e" if stem.endswith("g") else stem
+            french_forms = [stem + "e", stem + "e", soft + "ons", stem + "ent", stem + "é"]
+        *self.french_present, self.french_participle = french_forms  # the present of je, il, nous, ils
+        self.french_preposition = next((word[1:] for word in words if word.startswith("+")), None)
+        self.takes_etre = "être" in words
+        self.subjects, self.objects = matching(subjects), matching(objects)
+        self.flags = frozenset(flags.split())
+        # With its preposition: 'talk to' is not 'talk about'.
+        self.name = f"{self.english} {preposition}" if preposition else self.english
 
 
 def inflect(masculine: str, *, feminine: str = "") -> tuple[str, str, str, str]:
-    """The four forms of a French adjective or participle that follows the rules.
+    """The four forms of a French adjective or participle: masculine, feminine, masculine plural, feminine plural.
 
     >>> inflect("gris"), inflect("heureux", feminine="heureuse")[2]
     (('gris', 'grise', 'gris', 'grises'), 'heureux')
@@ -191,22 +188,6 @@ def inflect(masculine: str, *, feminine: str = "") -> tuple[str, str, str, str]:
     feminine = feminine or (masculine if masculine.endswith("e") else masculine + "e")
     plural = masculine if masculine[-1] in "sx" else masculine + "s"
     return masculine, feminine, plural, feminine + "s"
-
-
-def _adjective(english: str, french: str, properties: str, nouns: str) -> Adjective:
-    masculine, feminine, masculine_plural, feminine_plural, before_vowel = (french.split(",") + [""] * 4)[:5]
-    regular = inflect(masculine, feminine=feminine)
-    position, rank, *flags = properties.split()
-    return Adjective(
-        english=english,
-        forms=(*regular[:2], masculine_plural or regular[2], feminine_plural or regular[3]),
-        before_vowel=before_vowel or None,
-        precedes=position == "pre",
-        rank=int(rank),
-        flags=frozenset(flags),
-        idiom=next((flag.removeprefix("avoir:") for flag in flags if flag.startswith("avoir:")), None),
-        nouns=frozenset(matching(nouns)),
-    )
 
 
 def _third_person(base: str) -> str:
@@ -218,34 +199,8 @@ def _third_person(base: str) -> str:
     return base + "s"
 
 
-def _verb(english: str, french: str, subjects: str, objects: str = "", flags: str = "") -> Verb:
-    forms, _, preposition = english.partition(" ")
-    base, *irregular = forms.split(",")
-    past, participle = irregular or [base + ("d" if base.endswith("e") else "ed")] * 2
-    words = french.split()
-    french_forms = [word for word in words if word != "être" and not word.startswith("+")]
-    if len(french_forms) == 1:  # a regular verb in -er
-        stem = french_forms[0].removesuffix("er")
-        soft = stem + "e" if stem.endswith("g") else stem
-        french_forms = [stem + "e", stem + "e", soft + "ons", stem + "ent", stem + "é"]
-    return Verb(
-        english=base,
-        third=_third_person(base),
-        past=past,
-        participle=participle,
-        preposition=preposition or None,
-        french_present=tuple(french_forms[:4]),
-        french_participle=french_forms[4],
-        french_preposition=next((word[1:] for word in words if word.startswith("+")), None),
-        takes_etre="être" in words,
-        subjects=matching(subjects),
-        objects=matching(objects),
-        flags=frozenset(flags.split()),
-    )
-
-
-ADJECTIVES: tuple[Adjective, ...] = tuple(_adjective(*row) for row in read_table("adjectives"))
-VERBS: tuple[Verb, ...] = tuple(_verb(*row) for row in read_table("verbs"))
+ADJECTIVES: tuple[Adjective, ...] = tuple(Adjective(*row) for row in read_table("adjectives"))
+VERBS: tuple[Verb, ...] = tuple(Verb(*row) for row in read_table("verbs"))
 ADJECTIVE: dict[str, Adjective] = {adjective.english: adjective for adjective in ADJECTIVES}
 VERB: dict[str, Verb] = {verb.name: verb for verb in VERBS}
 

@@ -67,15 +67,15 @@ class Realization(ABC):
         self, phrase: Phrase, head: Word | None, node: Hashable, role: str, *, main_word: Word | None = None
     ) -> Word:
         """Write a fixed phrase and return its main word (default: a new one), which is the head of the others."""
-        pattern = phrase.french if self.is_french else phrase.english
-        main = pattern.words[pattern.main]
+        words = phrase.french if self.is_french else phrase.english
+        main = next(word for word in words if word.is_main)
         main_word = main_word or Word("", main.pos, main.relation, head, ())
         main_word.form, main_word.sources = main.form, ((node, role + main.label),)
-        for index, part in enumerate(pattern.words):
-            if index == pattern.main:
+        for word in words:
+            if word.is_main:
                 self.words.append(main_word)
             else:
-                self.add(part.form, part.pos, part.relation, main_word, (node, role + part.label))
+                self.add(word.form, word.pos, word.relation, main_word, (node, role + word.label))
         return main_word
 
     def modifier(self, phrase: Phrase | None, head: Word, node: Hashable, role: str) -> None:
@@ -86,8 +86,6 @@ class Realization(ABC):
     @abstractmethod
     def adapt_to_next_words(self) -> None:
         """Change the words whose form depends on the next word."""
-
-    # --- Clauses ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def clause_root(self, clause: Clause, relation: str, head: Word | None) -> Word:
@@ -127,8 +125,6 @@ class Realization(ABC):
         # A preposition that the other language lacks ("wait for", "obéir à") is aligned with the verb.
         word = self.add(own, "ADP", "case", None, (clause, "preposition" if other else "predicate"))
         word.head = self.argument(object_, "obl", root)
-
-    # --- Arguments --------------------------------------------------------------------------------------------
 
     def argument(self, argument: Argument, relation: str, head: Word | None) -> Word:
         is_subject = relation.startswith("nsubj")
