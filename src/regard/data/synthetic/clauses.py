@@ -288,9 +288,7 @@ def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
 def draw_predicate(rng: Rng, subject: Argument, noun: Noun, *, past: bool, polarity: str = "") -> Clause:
     """'is' or 'was' with an adjective that can describe the subject."""
     adjective = rng.weighted(_adjectives(noun, predicates))
-    degree = None
-    if "fixed" not in adjective.flags and rng.chance(0.5):
-        degree = rng.pick(list(DEGREES.values()))
+    degree = rng.pick(list(DEGREES.values())) if "fixed" not in adjective.flags and rng.chance(0.5) else None
     if degree is DEGREES["too"] and "praise" in adjective.flags:
         degree = DEGREES["very"]
     return Clause(subject=subject, adjective=adjective, degree=degree, past=past, polarity=polarity)

@@ -44,14 +44,13 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class _Topic:
-    name: str
     subjects: list[str]
     words: dict[str, list[str]]  # by label
 
 
 TOPICS = tuple(
-    _Topic(name, subjects.split(";"), {POSITIVE: positive.split(";"), NEGATIVE: negative.split(";")})
-    for name, subjects, positive, negative in read_table("opinions")
+    _Topic(subjects.split(";"), {POSITIVE: positive.split(";"), NEGATIVE: negative.split(";")})
+    for _, subjects, positive, negative in read_table("opinions")
 )
 
 
@@ -109,9 +108,8 @@ def sense_sentences(word: str, split: str = "train", *, count: int | None = None
     if word not in SENSES:
         raise unknown("word with several senses", word, SENSES)
     count = {"train": 300, "validation": 30, "test": 90}.get(split) if count is None else count
-    kind = f"senses of {word}"
     draw = functools.partial(_draw_sense, word=word)
-    return draw_split(kind, split, draw, lambda drawn: drawn.text, count=count, seed=seed)
+    return draw_split(f"senses of {word}", split, draw, lambda drawn: drawn.text, count=count, seed=seed)
 
 
 def _draw_sense(rng: Rng, word: str) -> SenseSentence:
@@ -208,8 +206,7 @@ def _subjects(verb: Verb) -> tuple[Noun, ...]:
 
 def _remove_details(rng: Rng, clause: Clause) -> Clause:
     """The clause without its place or time, and maybe without adjectives: entailed by `clause`."""
-    has_both = clause.place is not None and clause.time is not None
-    removed = rng.pick(("place", "time", "both")) if has_both else "both"
+    removed = rng.pick(("place", "time", "both")) if clause.place and clause.time else "both"
     place, time = clause.place if removed == "time" else None, clause.time if removed == "place" else None
     shorter = replace(clause, place=place, time=time)
     if rng.chance(0.5):
@@ -381,11 +378,7 @@ def _spans(clause: Clause, written: Realization) -> dict[str, tuple[int, int]]:
         if isinstance(nominal, Nominal) and not (kind == "what" and "human" in nominal.noun.tags)
     }
     if clause.time is not None:
-        answers["when"] = [
-            word
-            for word in written.words
-            if any(node is clause and str(role).startswith("time") for node, role in word.sources)
-        ]
+        answers["when"] = _subtree(written, written.head_words[clause, "time"])
     return {
         kind: (min(word_spans[word][0] for word in words), max(word_spans[word][1] for word in words))
         for kind, words in answers.items()

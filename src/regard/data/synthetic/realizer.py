@@ -38,7 +38,7 @@ class Realization(ABC):
 
     def __init__(self, sentence: Sentence) -> None:
         self.words: list[Word] = []
-        self.head_words: dict[Hashable, Word] = {}  # the word of each nominal or pronoun
+        self.head_words: dict[Hashable, Word] = {}  # of each nominal, pronoun and modifier
         self.phenomena: set[str] = set()
         root = self.clause_root(sentence.main, "root", None)
         self.modifier(QUESTION_WORDS.get(sentence.question), root, sentence.main, "wh")
@@ -81,7 +81,7 @@ class Realization(ABC):
     def modifier(self, phrase: Phrase | None, head: Word, node: Hashable, role: str) -> None:
         """Write a fixed phrase, if there is one."""
         if phrase is not None:
-            self.phrase(phrase, head, node, role)
+            self.head_words[node, role] = self.phrase(phrase, head, node, role)
 
     @abstractmethod
     def adapt_to_next_words(self) -> None:
