@@ -16,7 +16,7 @@ import pytest
 
 import regard as library
 from regard.data.synthetic import translation
-from regard.experiments import synthetic_scores
+from regard.experiments import demo
 from regard.tasks.translate import objective
 from regard.tasks.translate.objective import TranslateObjective
 from regard.training.environment import choose_threads
@@ -151,8 +151,8 @@ def test_the_reason_for_the_decoder(regard: Run, monkeypatch: pytest.MonkeyPatch
 def small_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer sentences of the same dataset: an untrained model generates endless text, which is slow to score."""
     monkeypatch.setattr(translation, "SPLIT_SIZES", dict(train=600, validation=5, test=5, compositional=5))
-    monkeypatch.setattr(synthetic_scores, "pronoun_pairs", functools.partial(translation.pronoun_pairs, count=2))
-    monkeypatch.setattr(synthetic_scores, "NUM_ALIGNED", 5)
+    monkeypatch.setattr(demo, "pronoun_pairs", functools.partial(translation.pronoun_pairs, count=2))
+    monkeypatch.setattr(demo, "NUM_ALIGNED", 5)
     monkeypatch.setattr(objective, "NUM_SCORED", 5)
 
 

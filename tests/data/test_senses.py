@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.senses import find_word, read_senses, synthetic_senses
-from regard.data.synthetic.senses import SENSES, SenseSentence
+from regard.data.synthetic.labelled import SENSES, SenseSentence
 from regard.utils.errors import DataError, UsageError
 
 ROWS = [

@@ -11,8 +11,8 @@ import pytest
 
 from regard.data.synthetic import translation
 from regard.data.synthetic.translation import pronoun_pairs, sentences, word_for_word
-from regard.experiments import synthetic_scores
-from regard.experiments.synthetic_scores import gold_pair, measure, pronoun_accuracy
+from regard.experiments import demo
+from regard.experiments.demo import gold_pair, measure, pronoun_accuracy
 from regard.inspection.alignment import AligningHead
 
 COUNT = 60
@@ -24,10 +24,10 @@ def small_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         translation, "SPLIT_SIZES", dict(train=COUNT, validation=COUNT, test=COUNT, compositional=COUNT)
     )
-    monkeypatch.setattr(synthetic_scores, "pronoun_pairs", functools.partial(pronoun_pairs, count=20))
+    monkeypatch.setattr(demo, "pronoun_pairs", functools.partial(pronoun_pairs, count=20))
     head = AligningHead("decoder.1.cross", 2, "writing", error_rate=0.0)
-    monkeypatch.setattr(synthetic_scores, "choose_head", lambda translator, pairs: head)
-    monkeypatch.setattr(synthetic_scores, "error_rate", lambda translator, pairs, chosen: 0.125)
+    monkeypatch.setattr(demo, "choose_head", lambda translator, pairs: head)
+    monkeypatch.setattr(demo, "error_rate", lambda translator, pairs, chosen: 0.125)
 
 
 def stand_in(translate: Callable[[str], str]) -> Any:
@@ -63,7 +63,7 @@ def test_a_dictionary_scores_little_and_chooses_pronouns_by_chance() -> None:
 def test_the_wrong_pronoun_is_always_wrong() -> None:
     """Minimal pairs: with il and elle exchanged, everything is wrong; a constant is right half of the time."""
     known = truth()
-    last = {source: synthetic_scores._last_pronoun(target) for source, target in known.items()}
+    last = {source: demo._last_pronoun(target) for source, target in known.items()}
     exchanged = stand_in(lambda source: "elle" if last[source] == "il" else "il")
     assert pronoun_accuracy(exchanged) == 0
     assert pronoun_accuracy(stand_in(lambda source: "Elle, puis il.")) == 0.5

@@ -14,7 +14,7 @@ from torch import nn
 
 import regard
 from regard.data.senses import synthetic_senses
-from regard.data.synthetic.senses import SenseSentence
+from regard.data.synthetic.labelled import SenseSentence
 from regard.inspection.senses import nearest_sentences, word_senses, word_vectors
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import Bert

@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.data.labelled import read_labelled
-from regard.data.synthetic.opinions import opinions
+from regard.data.synthetic.labelled import opinions
 from regard.metrics.labels import f1
 
 

@@ -12,8 +12,7 @@ import pytest
 
 import regard
 from regard.data.synthetic.translation import sentences
-from regard.experiments.demo import REORDERED, SETTINGS
-from regard.experiments.synthetic_scores import gold_pair
+from regard.experiments.demo import REORDERED, SETTINGS, gold_pair
 from regard.inspection.alignment import choose_head, error_rate, word_links
 
 CROSSING = [("Area", "zone"), ("Economic", "économique"), ("European", "européenne")]

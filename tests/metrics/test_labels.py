@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.metrics.correlation import pearson, ranks, spearman
-from regard.metrics.labels import accuracy, confusion, f1, label_counts, label_names, majority, matthews
+from regard.metrics.labels import (
+    accuracy,
+    confusion,
+    f1,
+    label_counts,
+    label_names,
+    majority,
+    matthews,
+    pearson,
+    ranks,
+    spearman,
+)
 from regard.utils.errors import UsageError
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")

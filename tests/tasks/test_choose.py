@@ -177,7 +177,7 @@ def test_saved_is_loaded(tmp_path: Path) -> None:
 
 
 def test_built_in_choices_are_disjoint_and_repeatable() -> None:
-    from regard.data.synthetic.choices import NUM_ENDINGS, choices
+    from regard.data.synthetic.labelled import NUM_ENDINGS, choices
 
     splits = {name: choices(name, count=100) for name in ("train", "validation", "test")}
     contexts = [example.context for examples in splits.values() for example in examples]

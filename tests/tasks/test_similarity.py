@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.metrics.correlation import word_overlap
+from regard.metrics.labels import word_overlap
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import Bert
 from regard.tasks.embed.predictor import Embedder

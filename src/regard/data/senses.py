@@ -12,7 +12,7 @@ from pathlib import Path
 
 from regard.data.columns import Column
 from regard.data.files import ReadResult, shortened
-from regard.data.synthetic.senses import SENSES, SenseSentence, sense_sentences
+from regard.data.synthetic.labelled import SENSES, SenseSentence, sense_sentences
 from regard.data.tables import read_table, text_fault
 from regard.utils.errors import number_of
 

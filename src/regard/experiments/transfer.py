@@ -8,6 +8,7 @@ has its own learning rate: random weights need a higher one.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import random
 import shutil
@@ -118,20 +119,17 @@ def transfer_curve(
     pretrained: dict[int, list[float]] = {size: [] for size in sizes}
     scratch: dict[int, list[float]] = {size: [] for size in sizes}
     with tempfile.TemporaryDirectory(prefix="regard-transfer-") as temporary:
-        for size in sizes:
-            for seed in range(config.seeds):
-                init = Path(temporary, f"seed-{seed}")
-                if not init.exists():
-                    write_seeded_init(folder, init, seed=seed)
-                sample = replace(splits, train=stratified_sample(splits.train, labels, size, seed))
-                for weights, rate, side in (
-                    (folder, config.learning_rate, pretrained),
-                    (init, config.scratch_learning_rate, scratch),
-                ):
-                    scores = _train(sample, Path(temporary, "run"), weights, rate, seed, config)
-                    side[size].append(scores[metric])
-                result = f"{metric} {scratch[size][-1]:.2f} from scratch, {pretrained[size][-1]:.2f} pretrained"
-                notify(f"{size:,} labels, seed {seed}: {result}")
+        for size, seed in itertools.product(sizes, range(config.seeds)):
+            init = Path(temporary, f"seed-{seed}")
+            if not init.exists():
+                write_seeded_init(folder, init, seed=seed)
+            sample = replace(splits, train=stratified_sample(splits.train, labels, size, seed))
+            sides = ((folder, config.learning_rate, pretrained), (init, config.scratch_learning_rate, scratch))
+            for weights, rate, side in sides:
+                scores = _train(sample, Path(temporary, "run"), weights, rate, seed, config)
+                side[size].append(scores[metric])
+            result = f"{metric} {scratch[size][-1]:.2f} from scratch, {pretrained[size][-1]:.2f} pretrained"
+            notify(f"{size:,} labels, seed {seed}: {result}")
     return Transfer(
         metric=metric,
         sizes=tuple(sizes),

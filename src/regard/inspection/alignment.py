@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.metrics.alignment import alignment_error_rate
+from regard.metrics.translation import alignment_error_rate
 from regard.nn.hooks import Trace
 from regard.tasks.translate.predictor import Translator
 from regard.tokenizers.tokenizer import Tokenizer

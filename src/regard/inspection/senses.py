@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.data.senses import find_word, read_senses, synthetic_senses
-from regard.data.synthetic.senses import SenseSentence
+from regard.data.synthetic.labelled import SenseSentence
 from regard.nn.hooks import observe
 from regard.tasks.base import Predictor
 from regard.tasks.embed.predictor import Embedder
@@ -123,9 +123,6 @@ def nearest_sentences(
     return [Neighbor(others[n].text, others[n].sense, float(cosines[n])) for n in order]
 
 
-# Vectors ----------------------------------------------------------------------------------------------------
-
-
 def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict[str, Vectors]:
     """Layer → the vector of each sentence's word, (sentences, D): the mean over its tokens."""
     bert, tokenizer = embedder.bert, embedder.tokenizer
@@ -164,9 +161,6 @@ def _encode(tokenizer: Tokenizer, sentence: SenseSentence, max_seq_len: int) -> 
     return [tokenizer.start_id, *ids, tokenizer.end_id], slice(first - begin + 1, min(last - begin, length) + 1)
 
 
-# Comparing --------------------------------------------------------------------------------------------------
-
-
 def _compare(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, Vectors]) -> WordSenses:
     labels = tuple(sentence.sense for sentence in sentences)
     senses = tuple(dict.fromkeys(labels))
@@ -191,13 +185,11 @@ def _compare_layer(name: str, vectors: Vectors, labels: Sequence[str], senses: S
     member = np.array([[label == sense for sense in senses] for label in labels], dtype=np.float64)
     units, exact = _normalize(vectors), vectors.astype(np.float64)
     squares = np.square(exact).sum(axis=1)
-    count, listed = len(units), min(NUM_NEIGHBORS, len(units) - 1)
-    nearest = np.empty((count, listed), dtype=np.int64)
-    similarities = np.empty((count, listed), dtype=np.float32)
+    nearest = np.empty((len(units), min(NUM_NEIGHBORS, len(units) - 1)), dtype=np.int64)
+    similarities = np.empty(nearest.shape, dtype=np.float32)
     sums = np.zeros((len(senses), len(senses)))
     correct, largest = 0, 0.0
-    for begin in range(0, count, CHUNK):
-        rows = np.arange(begin, min(begin + CHUNK, count))
+    for rows in np.split(np.arange(len(units)), range(CHUNK, len(units), CHUNK)):
         cosines = units[rows] @ units.T
         cosines[np.arange(len(rows)), rows] = 0
         sums += member[rows].T @ cosines @ member
@@ -205,7 +197,7 @@ def _compare_layer(name: str, vectors: Vectors, labels: Sequence[str], senses: S
         best = cosines.max(axis=1, keepdims=True)
         predicted = np.where(cosines >= best - TIE, priority, len(senses)).min(axis=1)
         correct += int((predicted == priority[rows]).sum())
-        nearest[rows] = np.argsort(-cosines, axis=1, kind="stable")[:, :listed]
+        nearest[rows] = np.argsort(-cosines, axis=1, kind="stable")[:, : nearest.shape[1]]
         similarities[rows] = np.take_along_axis(cosines, nearest[rows], axis=1)
         distances = squares[rows, None] + squares[None, :] - 2 * exact[rows] @ exact.T
         largest = max(largest, float(distances.max()))
@@ -214,7 +206,7 @@ def _compare_layer(name: str, vectors: Vectors, labels: Sequence[str], senses: S
     same = np.eye(len(senses), dtype=bool)
     return LayerSenses(
         name=name,
-        accuracy=correct / count,
+        accuracy=correct / len(units),
         cosines=sums / pairs,
         within=float(sums[same].sum() / pairs[same].sum()),
         across=float(sums[~same].sum() / pairs[~same].sum()),

@@ -8,7 +8,6 @@ that continues no entity of its type begins one, so IOB1, where B- occurs only b
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -50,11 +49,13 @@ def is_entity_tag(tag: str) -> bool:
 
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of one sentence, in order."""
-    pairs = enumerate(_with_previous(tags))
-    starts = [index for index, (previous, tag) in pairs if tag[0] in ("B", "S") or _is_broken(previous, tag)]
-    outside = (index for index, tag in enumerate(tags) if tag == OUTSIDE)
-    boundaries = sorted({*starts, *outside, len(tags)})
-    return [Entity(split_tag(tags[start])[1], start, boundaries[bisect_right(boundaries, start)]) for start in starts]
+    found: list[Entity] = []
+    for index, (previous, tag) in enumerate(_with_previous(tags)):
+        if tag[0] in ("B", "S") or _is_broken(previous, tag):
+            found.append(Entity(tag[1], index, index + 1))
+        elif tag[0] != OUTSIDE:
+            found[-1] = found[-1]._replace(end=index + 1)
+    return found
 
 
 def _with_previous(tags: Sequence[str]) -> Iterable[tuple[SplitTag, SplitTag]]:

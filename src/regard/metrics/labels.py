@@ -1,21 +1,26 @@
-"""Scores of labels by their official definitions: accuracy, F1, Matthews correlation, and the confusion matrix.
+"""Scores of labels and numbers by their official definitions, in percent: accuracy, F1, correlations, confusion matrix.
 
-A text has one label (a str) or any number of labels (a tuple or set). Scores are in percent.
+A text has one label (a str), any number of labels (a tuple or set), or a number, such as a similarity.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from regard.metrics.score import Confusion, Score, check_lists
 from regard.utils.errors import UsageError, unknown
 
 Labels = str | Collection[str]  # of one text
+Numbers = Sequence[float] | npt.NDArray[np.floating]
 Average = Literal["binary", "macro", "micro"]
 T = TypeVar("T")
 
@@ -132,9 +137,54 @@ def _pairs_of_sets(
     predicted: Sequence[Labels], gold: Sequence[Labels]
 ) -> Iterable[tuple[frozenset[str], frozenset[str]]]:
     check_lists(predicted=predicted, gold=gold)
-    predicted_sets, gold_sets = ([_as_set(labels) for labels in side] for side in (predicted, gold))
+    predicted_sets, gold_sets = (
+        [frozenset([labels] if isinstance(labels, str) else labels) for labels in side] for side in (predicted, gold)
+    )
     return zip(predicted_sets, gold_sets, strict=True)
 
 
-def _as_set(labels: Labels) -> frozenset[str]:
-    return frozenset([labels] if isinstance(labels, str) else labels)
+def pearson(predicted: Numbers, gold: Numbers) -> Score:
+    """The linear correlation; 0 if one side is constant."""
+    return Score("Pearson", 100 * _correlation(*_checked(predicted, gold)), f"n:{len(gold)}")
+
+
+def spearman(predicted: Numbers, gold: Numbers) -> Score:
+    """The correlation of the ranks; 0 if one side is constant."""
+    return Score("Spearman", 100 * _correlation(*map(ranks, _checked(predicted, gold))), f"n:{len(gold)}")
+
+
+def ranks(numbers: Numbers) -> npt.NDArray[np.float64]:
+    """The rank of each number, from 1; equal numbers share the mean of their ranks."""
+    _, indices, counts = np.unique(np.asarray(numbers, dtype=np.float64), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((last - counts + 1 + last) / 2)[indices]
+
+
+def overlap_baseline(pairs: Sequence[tuple[str, str]], gold: Numbers) -> list[Score]:
+    """The correlations of word overlap with gold numbers: a baseline for the similarity of texts."""
+    overlaps = [word_overlap(first, second) for first, second in pairs]
+    return [metric(overlaps, gold).as_baseline("word overlap", "Jaccard") for metric in (pearson, spearman)]
+
+
+def word_overlap(first: str, second: str) -> float:
+    """Words in both texts divided by words in either (Jaccard index), ignoring case; 0 without words."""
+    words, others = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
+    return len(words & others) / len(words | others) if words | others else 0.0
+
+
+def _correlation(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float:
+    if (x == x[0]).all() or (y == y[0]).all():
+        return 0.0
+    x, y = x - x.mean(), y - y.mean()
+    return min(1.0, max(-1.0, float(x @ y) / (math.sqrt(x @ x) * math.sqrt(y @ y))))
+
+
+def _checked(predicted: Numbers, gold: Numbers) -> list[npt.NDArray[np.float64]]:
+    check_lists(predicted=predicted, gold=gold)
+    arrays = {"predicted": np.asarray(predicted, dtype=np.float64), "gold": np.asarray(gold, dtype=np.float64)}
+    for name, values in arrays.items():
+        if not np.isfinite(values).all():
+            index = int(np.flatnonzero(~np.isfinite(values))[0])
+            message = f"{name}[{index}] is {values[index]}; correlations need finite numbers."
+            raise UsageError(message, argument=name, value=float(values[index]))
+    return list(arrays.values())

@@ -69,8 +69,7 @@ def no_better(scores: Sequence[Score]) -> str:
 
 def check_lists(**lists: Sized) -> None:
     """Refuse lists that cannot be compared item by item: of different lengths, empty, or a single str."""
-    lengths = {name: len(values) for name, values in lists.items()}
-    (first, length), *others = lengths.items()
+    (first, length), *others = ((name, len(values)) for name, values in lists.items())
     for name, values in lists.items():
         if isinstance(values, str):
             raise UsageError(f"{name} is a single str. Give a list.", argument=name, value=values)

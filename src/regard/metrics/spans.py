@@ -38,11 +38,8 @@ def overlap_f1(answer: str, golds: Sequence[str]) -> float:
     words = normalize(answer).split()
     if not golds:
         return float(not words)
-    return max(_f1(words, normalize(gold).split()) for gold in golds)
-
-
-def _f1(words: list[str], gold: list[str]) -> float:
-    return 2 * (Counter(words) & Counter(gold)).total() / max(1, len(words) + len(gold))
+    references = [normalize(gold).split() for gold in golds]
+    return max(2 * (Counter(words) & Counter(gold)).total() / max(1, len(words) + len(gold)) for gold in references)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""BLEU and chrF of translations, computed by sacreBLEU, with the signatures that reproduce them."""
+"""BLEU and chrF of translations, computed by sacreBLEU with its signatures, and the error rate of word alignments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -10,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from regard.metrics.score import Score, check_lists
 from regard.utils.errors import unknown
 
+Links = AbstractSet[tuple[int, int]]  # (source word, target word)
 BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # those that need neither a download nor another package
 
 
@@ -33,3 +35,19 @@ def _score(name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references
     check_lists(hypotheses=hypotheses, references=references)
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return Score(name, float(result.score), str(metric.get_signature()))
+
+
+def alignment_error_rate(
+    predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
+) -> float:
+    """1 - (|A∩S| + |A∩P|) / (|A| + |S|), with counts summed over all sentences (Och and Ney 2003): 0 is perfect.
+
+    Sure links are also possible; without `possible` only they are.
+    """
+    possible = sure if possible is None else possible
+    check_lists(predicted=predicted, sure=sure, possible=possible)
+    hits = total = 0
+    for links, certain, allowed in zip(predicted, sure, possible, strict=True):
+        hits += len(links & certain) + len(links & (allowed | certain))
+        total += len(links) + len(certain)
+    return 1.0 - hits / total if total else 0.0

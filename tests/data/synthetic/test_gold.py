@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.synthetic.lexicon import ADJECTIVE, VERB
+from regard.data.synthetic.lexicon import (
+    ADJECTIVE,
+    CONNECTORS,
+    DATES,
+    DEGREES,
+    FREQUENCIES,
+    NOUN,
+    NUMERALS,
+    PAST_TIMES,
+    PREPOSITIONS,
+    VERB,
+)
 from regard.data.synthetic.meaning import Clause, Coordination, Gap, Nominal, Place, Pronoun, Sentence
-from regard.data.synthetic.nouns import NOUN
-from regard.data.synthetic.patterns import CONNECTORS, DATES, DEGREES, FREQUENCIES, NUMERALS, PAST_TIMES, PREPOSITIONS
 from regard.data.synthetic.translation import SyntheticPair, write_pair
 
 

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 
 from regard.data.labelled import LabelledPair
-from regard.data.synthetic.inference import inferences, similarities
-from regard.data.synthetic.opinions import TOPICS, opinions
-from regard.data.synthetic.passages import questions
-from regard.data.synthetic.senses import SENSES, sense_sentences
-from regard.data.synthetic.tagging import named_entities
+from regard.data.synthetic.labelled import (
+    SENSES,
+    TOPICS,
+    inferences,
+    named_entities,
+    opinions,
+    questions,
+    sense_sentences,
+    similarities,
+)
 from regard.metrics.entities import broken_tags, entities
 from regard.utils.errors import UsageError
 

@@ -1,74 +1,70 @@
-"""Random clauses: an event with its subject, object and circumstances, or a description.
+"""Random noun phrases and clauses: an event with its subject, object and circumstances, or a description.
 
 Each clause makes sense in both languages and has exactly one translation.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import cache
 
-from regard.data.synthetic.lexicon import ADJECTIVE, VERB, VERBS, Adjective, Verb, predicates
-from regard.data.synthetic.meaning import Argument, Clause, Nominal, Pronoun
-from regard.data.synthetic.nouns import NAMES, NOUNS, Noun
-from regard.data.synthetic.patterns import DEGREES, FREQUENCIES, MANNERS, PAST_TIMES, PRESENT_TIMES, Phrase
-from regard.data.synthetic.phrases import (
-    PEOPLE,
-    attach_modifier,
-    draw_name,
-    draw_nominal,
-    draw_person,
-    draw_place,
-    favor_specific,
+from regard.data.synthetic.lexicon import (
+    DEGREES,
+    FREQUENCIES,
+    MANNERS,
+    NAMES,
+    NOUNS,
+    NUMERALS,
+    PAST_TIMES,
+    POSSESSIVES,
+    PREPOSITIONS,
+    PRESENT_TIMES,
+    VERBS,
+    Adjective,
+    Noun,
+    Verb,
+    attributes,
+    matching,
+    predicates,
+    read_table,
 )
+from regard.data.synthetic.meaning import Argument, Clause, Nominal, Place, Pronoun
 from regard.data.synthetic.sampling import Rng, Weighted
+
+_OWNERS = Weighted(dict.fromkeys(POSSESSIVES, 1.0))
+_DEFINITE = Weighted({"the": 12.0, "this": 2.5, "possessive": 3.5})
+_SINGULAR = Weighted({"the": 11.0, "a": 5.0, "this": 2.0, "possessive": 3.0, "every": 0.6})
+_PLURAL = Weighted({"the": 9.0, "some": 4.0, "this": 2.0, "possessive": 3.0, "several": 1.5, "number": 5.0})
+_MASS = Weighted({"the": 6.0, "some": 5.0, "this": 1.0, "possessive": 2.0})
+ALL_RANKS = tuple(range(7))  # of adjectives, as in the lexicon
+
+PEOPLE = matching("human")
+GENDERED = matching("human -epicene")  # English also uses "he" or "she" for them
+_OWNED = frozenset(
+    matching(
+        "kin pet vehicle -ambulance -bus house garden kitchen bedroom cellar attic workshop container "
+        "furniture clothing thing small_thing dish cover text toy food drink doctor"
+    )
+)
+_OWNING = matching("human -kin -epicene")
+_SMALL_THINGS = frozenset(
+    matching("book letter key ring phone photo ball hat scarf shoe doll newspaper cup bowl plate")
+)
+_STACKING_PAIRS = {"beautiful little", "beautiful big", "beautiful old", "pretty little", "big old"}
+_AFTER_OTHER = {"big", "small", "little", "old", "young", "new"}
+_PLACES: dict[str, list[tuple[str, tuple[Noun, ...]]]] = defaultdict(list)  # prepositions with nouns
+for _kind, _preposition, _nouns in read_table("places"):
+    _PLACES[_kind].append((_preposition, matching(_nouns)))
 
 ORDINARY = tuple(verb for verb in VERBS if verb.flags.isdisjoint({"active", "recipient"}))
 TRANSITIVE = tuple(verb for verb in ORDINARY if verb.objects)
 INTRANSITIVE = tuple(verb for verb in ORDINARY if not verb.objects)
-DITRANSITIVE = tuple(verb for verb in VERBS if "recipient" in verb.flags)
 # Verbs with a plain object in both languages, which can be a pronoun or relativized.
 DIRECT = tuple(verb for verb in TRANSITIVE if not (verb.preposition or verb.french_preposition))
 VERBS_OF_PEOPLE = tuple(verb for verb in DIRECT if PEOPLE[0] in verb.subjects)
-
-
-def people_for(verb: Verb) -> tuple[Noun, ...]:
-    """Nouns of people that can be the subject of a verb, without those that need an owner ("my sister")."""
-    return tuple(noun for noun in PEOPLE if noun in verb.subjects and "kin" not in noun.tags)
-
-
-def verbs_named(names: str) -> frozenset[Verb]:
-    return frozenset(VERB[name.replace("_", " ")] for name in names.split())
-
-
-# Habits allow "often" and "every day".
-_HABITS = verbs_named(
-    "eat drink cross wear wash clean feed see hear watch listen_to talk_to talk_about play_with help answer "
-    "open close use wait_for sleep run sing dance laugh cry work smile swim jump prepare"
-)
-_FIRST_PERSON_PRESENT = verbs_named("love know prefer see")
-# Not laugh or smile: "laughed at the station" means something else.
-LOCATED = verbs_named(
-    "eat drink find lose see meet hear play_with talk_to wait_for hide draw sleep run sing dance cry work "
-    "fall stay arrive"
-)
-LOCATED_VERBS_OF_PEOPLE = tuple(verb for verb in VERBS_OF_PEOPLE if verb in LOCATED)
-_MANNERS: dict[Verb, tuple[Phrase, Phrase]] = {
-    verb: (MANNERS[first], MANNERS[second])
-    for first, second, names in (
-        ("slowly", "quickly", "eat run swim wash write draw paint"),
-        ("slowly", "carefully", "open close cross push follow carry"),
-        ("quietly", "calmly", "sleep work sing talk_to wait_for"),
-    )
-    for verb in verbs_named(names)
-}
-# Adjectives that contradict the verb: a broken cup does not break again.
-_CONTRADICTIONS: dict[Verb, tuple[Adjective, ...]] = {
-    VERB["break"]: (ADJECTIVE["broken"],),
-    VERB["build"]: (ADJECTIVE["closed"], ADJECTIVE["old"]),
-    VERB["close"]: (ADJECTIVE["closed"],),
-    VERB["clean"]: (ADJECTIVE["clean"],),
-    VERB["wash"]: (ADJECTIVE["clean"],),
-}
+LOCATED_VERBS_OF_PEOPLE = tuple(verb for verb in VERBS_OF_PEOPLE if "located" in verb.flags)
+_FIRST_PERSON_PRESENT = ("love", "know", "prefer", "see")
 # Expected frequency of a noun as an object; rare ones are drawn more often below.
 _OBJECT_FREQUENCY: dict[Noun, float] = {
     noun: sum(1 / len(verb.objects) for verb in TRANSITIVE if noun in verb.objects) for noun in NOUNS
@@ -79,8 +75,143 @@ _OBJECTS: dict[Verb, Weighted[Noun]] = {
     for verb in VERBS
     if verb.objects
 }
-_PRESENT_TIMES, PAST_TIME_PHRASES = tuple(PRESENT_TIMES.values()), tuple(PAST_TIMES.values())
-_FREQUENCIES, _DEGREES = tuple(FREQUENCIES.values()), tuple(DEGREES.values())
+PAST_TIME_PHRASES = tuple(PAST_TIMES.values())
+
+
+# --- Noun phrases -------------------------------------------------------------------------------------------------
+
+
+def _can_stack(first: Adjective, second: Adjective) -> bool:
+    """Whether two adjectives can modify one noun, in this English order, in both languages."""
+    if first.rank >= second.rank:
+        return False
+    if first.english == "other":
+        return second.english in _AFTER_OTHER or second.rank >= 5
+    if first.precedes and second.precedes:
+        return f"{first.english} {second.english}" in _STACKING_PAIRS
+    if first.english in ("pretty", "good"):  # "a pretty dirty dress" means something else
+        return second.rank >= 5
+    if (second.english == "new" and first.rank == 3) or (first.english, second.english) == ("modern", "old"):
+        return False
+    return first.precedes or second.precedes or second.rank >= 5
+
+
+@cache
+def _adjectives(
+    noun: Noun, kind: Callable[[Noun], tuple[Adjective, ...]], ranks: tuple[int, ...] = ALL_RANKS
+) -> Weighted[Adjective]:
+    """Adjectives for a noun. Those with few nouns are more likely, so that they occur often enough to be learned."""
+    return Weighted({adjective: len(adjective.nouns) ** -0.75 for adjective in kind(noun) if adjective.rank in ranks})
+
+
+def _draw_adjectives(rng: Rng, noun: Noun, *, chance: float, ranks: tuple[int, ...]) -> tuple[Adjective, ...]:
+    """None, one or two adjectives that can modify the noun, in the English order."""
+    if not rng.chance(chance):
+        return ()
+    candidates = _adjectives(noun, attributes, ranks)
+    if not candidates.options:
+        return ()
+    adjective = rng.weighted(candidates)
+    if rng.chance(0.25):
+        other = rng.weighted(candidates)
+        for pair in ((adjective, other), (other, adjective)):
+            if _can_stack(*pair):
+                return pair
+    return (adjective,)
+
+
+def draw_nominal(
+    rng: Rng,
+    noun: Noun,
+    *,
+    definite: bool = False,
+    negated_object: bool = False,
+    plural: bool | None = None,
+    adjectives: float = 0.5,
+    ranks: tuple[int, ...] = ALL_RANKS,
+) -> Nominal:
+    """A noun with a determiner, and maybe a number and adjectives.
+
+    definite: only the, this and possessives. negated_object: also "any", which is "de" in French.
+    """
+    if "name" in noun.tags or noun.compound is not None:
+        return Nominal(noun=noun, determiner="" if "name" in noun.tags else "the")
+    if plural is None:
+        plural = rng.chance(0.35)
+    plural = plural and "mass" not in noun.tags and "single" not in noun.tags
+    nominal = Nominal(noun=noun, plural=plural)
+    if negated_object and (plural or "mass" in noun.tags) and "kin" not in noun.tags and rng.chance(0.4):
+        nominal.determiner = "any"
+    elif definite or negated_object:
+        nominal.determiner = rng.weighted(_DEFINITE)
+    else:
+        nominal.determiner = rng.weighted(_MASS if "mass" in noun.tags else _PLURAL if plural else _SINGULAR)
+    if "kin" in noun.tags:
+        nominal.determiner = rng.weighted(_OWNERS)
+        return nominal
+    if nominal.determiner == "possessive":
+        nominal.determiner = rng.weighted(_OWNERS) if noun in _OWNED else "the"
+    elif nominal.determiner == "number":
+        nominal.determiner = "" if rng.chance(0.75) else "the"
+        nominal.numeral = rng.pick(list(NUMERALS.values()))
+    nominal.adjectives = _draw_adjectives(rng, noun, chance=adjectives, ranks=ranks)
+    if any(adjective.english == "other" for adjective in nominal.adjectives):
+        nominal.determiner, nominal.numeral = "the", None
+    return nominal
+
+
+def draw_name(rng: Rng) -> Nominal:
+    return Nominal(noun=rng.pick(NAMES), determiner="")
+
+
+def draw_person(rng: Rng, nouns: Sequence[Noun], *, definite: bool = False) -> Argument:
+    """A subject from `nouns`; if these are people, it may be a name or a pronoun."""
+    if any(noun.english == "woman" for noun in nouns[:8]):
+        if rng.chance(0.16):
+            return draw_pronoun(rng)
+        if rng.chance(0.14):
+            return draw_name(rng)
+    return draw_nominal(rng, rng.pick(nouns), definite=definite, adjectives=0.3)
+
+
+def draw_pronoun(rng: Rng) -> Pronoun:
+    """I, we, he or she: the pronouns that are translated without an antecedent."""
+    kind = rng.pick(("I", "we", "he", "she"))
+    if kind in ("I", "we"):
+        return Pronoun(gender="m", plural=kind == "we", person=1)
+    return Pronoun(gender="m" if kind == "he" else "f", human=True)
+
+
+def draw_place(rng: Rng) -> Place:
+    """A place for people and animals."""
+    preposition, nouns = rng.pick(_PLACES["event"])
+    noun = rng.pick(nouns)
+    return Place(PREPOSITIONS[preposition], draw_nominal(rng, noun, definite=True, plural=False, adjectives=0.2))
+
+
+def attach_modifier(rng: Rng, nominal: Nominal) -> None:
+    """Give a nominal an owner ("the queen's cat") or a place ("the cat near the houses")."""
+    noun = nominal.noun
+    if nominal.numeral is not None or nominal.determiner not in ("the", "this"):
+        return
+    if noun in _OWNED and rng.chance(0.35 if noun in _SMALL_THINGS else 0.7):
+        nominal.determiner = "the"
+        nominal.adjectives = tuple(adjective for adjective in nominal.adjectives if adjective.rank > 0)
+        owner = rng.pick(NAMES) if rng.chance(0.35) else rng.pick(_OWNING)
+        nominal.possessor = draw_nominal(rng, owner, definite=True, plural=False, adjectives=0.15)
+    elif noun in _SMALL_THINGS or (noun.tags & {"human", "animal"} and "kin" not in noun.tags):
+        preposition, nouns = rng.pick(_PLACES["small thing" if noun in _SMALL_THINGS else "animate"])
+        plural = preposition == "near" and rng.chance(0.5)
+        place = draw_nominal(rng, rng.pick(nouns), definite=True, adjectives=0.1, plural=plural)
+        nominal.place = Place(PREPOSITIONS[preposition], place)
+
+
+# --- Clauses ------------------------------------------------------------------------------------------------------
+
+
+def people_for(verb: Verb) -> tuple[Noun, ...]:
+    """Nouns of people that can be the subject of a verb, without those that need an owner ("my sister")."""
+    return tuple(noun for noun in PEOPLE if noun in verb.subjects and "kin" not in noun.tags)
 
 
 def draw_subject(rng: Rng, verb: Verb, *, past: bool, definite: bool, in_question: bool = False) -> Argument:
@@ -90,7 +221,7 @@ def draw_subject(rng: Rng, verb: Verb, *, past: bool, definite: bool, in_questio
     too rare to be learned ("nous craignons").
     """
     subject = draw_person(rng, verb.subjects, definite=definite)
-    has_first_person = not in_question and not verb.takes_etre and (past or verb in _FIRST_PERSON_PRESENT)
+    has_first_person = not in_question and not verb.takes_etre and (past or verb.name in _FIRST_PERSON_PRESENT)
     return draw_name(rng) if subject.person == 1 and not has_first_person else subject
 
 
@@ -113,8 +244,8 @@ def draw_object(rng: Rng, verb: Verb, *, negated: bool = False, definite: bool =
 
 
 def drop_contradictions(nominal: Nominal, verb: Verb) -> None:
-    """Remove the adjectives if one of them contradicts the verb."""
-    if any(adjective in _CONTRADICTIONS.get(verb, ()) for adjective in nominal.adjectives):
+    """Remove the adjectives if one of them contradicts the verb: a broken cup does not break again."""
+    if any(f"-{adjective.english}" in verb.flags for adjective in nominal.adjectives):
         nominal.adjectives = ()
 
 
@@ -123,35 +254,30 @@ def draw_tense(rng: Rng, verb: Verb) -> bool:
     return "present" not in verb.flags and rng.chance(0.6)
 
 
-def _draw_polarity(rng: Rng, verb: Verb) -> str:
-    if rng.chance(0.7):
-        return ""
-    return "never" if verb in _HABITS and rng.chance(0.3) else "not"
-
-
 def _add_circumstance(rng: Rng, clause: Clause, verb: Verb) -> None:
     """Add a frequency, manner, place or time, or nothing."""
+    is_habit, polarity = "habit" in verb.flags, clause.polarity
+    subject = clause.subject
+    is_animate = isinstance(subject, Nominal) and not subject.noun.tags.isdisjoint({"human", "animal"})
+    manners = [phrase for name, phrase in MANNERS.items() if name in verb.flags]
     kind = rng.pick(("frequency", "manner", "place", "place", "time", ""))
-    if kind == "frequency" and verb in _HABITS and not clause.past and clause.polarity != "never":
-        clause.frequency = rng.pick(_FREQUENCIES[:2] if clause.polarity else _FREQUENCIES)
-    elif kind == "manner" and verb in _MANNERS and not clause.polarity:
-        clause.manner = rng.pick(_MANNERS[verb])
-    elif kind == "place" and verb in LOCATED and _is_animate(clause.subject):
+    if kind == "frequency" and is_habit and not clause.past and polarity != "never":
+        clause.frequency = rng.pick(list(FREQUENCIES.values())[: 2 if polarity else None])
+    elif kind == "manner" and manners and not polarity:
+        clause.manner = rng.pick(manners)
+    elif kind == "place" and "located" in verb.flags and (is_animate or isinstance(subject, Pronoun)):
         clause.place = draw_place(rng)
-    elif kind == "time" and clause.polarity != "never" and (clause.past or (verb in _HABITS and not clause.polarity)):
-        clause.time = rng.pick(PAST_TIME_PHRASES if clause.past else _PRESENT_TIMES)
-
-
-def _is_animate(argument: Argument | None) -> bool:
-    if isinstance(argument, Nominal):
-        return not argument.noun.tags.isdisjoint({"human", "animal"})
-    return isinstance(argument, Pronoun)
+    elif kind == "time" and polarity != "never" and (clause.past or (is_habit and not polarity)):
+        clause.time = rng.pick(PAST_TIME_PHRASES if clause.past else list(PRESENT_TIMES.values()))
 
 
 def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
     """A clause with one of the verbs, circumstances, and with probability `modify` an owner or a place of a noun."""
     verb = rng.pick(verbs)
-    clause = draw_clause(rng, verb, past=draw_tense(rng, verb), polarity=_draw_polarity(rng, verb))
+    past, polarity = draw_tense(rng, verb), ""
+    if not rng.chance(0.7):
+        polarity = "never" if "habit" in verb.flags and rng.chance(0.3) else "not"
+    clause = draw_clause(rng, verb, past=past, polarity=polarity)
     _add_circumstance(rng, clause, verb)
     target = clause.object if verb.objects and rng.chance(0.6) else clause.subject
     if isinstance(target, Nominal) and rng.chance(modify):
@@ -159,16 +285,11 @@ def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
     return clause
 
 
-@cache
-def _predicates(noun: Noun) -> Weighted[Adjective]:
-    return favor_specific(predicates(noun))
-
-
 def draw_predicate(rng: Rng, subject: Argument, noun: Noun, *, past: bool, polarity: str = "") -> Clause:
     """'is' or 'was' with an adjective that can describe the subject."""
-    adjective = rng.weighted(_predicates(noun))
-    degree = rng.pick(_DEGREES) if "fixed" not in adjective.flags and rng.chance(0.5) else None
-    if degree is not None and degree.name == "too" and "praise" in adjective.flags:
+    adjective = rng.weighted(_adjectives(noun, predicates))
+    degree = rng.pick(list(DEGREES.values())) if "fixed" not in adjective.flags and rng.chance(0.5) else None
+    if degree is DEGREES["too"] and "praise" in adjective.flags:
         degree = DEGREES["very"]
     return Clause(subject=subject, adjective=adjective, degree=degree, past=past, polarity=polarity)
 
@@ -178,7 +299,7 @@ def draw_description(rng: Rng, *, modify: float) -> Clause:
     noun = rng.pick(NAMES) if rng.chance(0.06) else rng.weighted(_COPULAR_SUBJECTS)
     subject = draw_nominal(rng, noun, definite=True, adjectives=0)
     clause = draw_predicate(rng, subject, noun, past=rng.chance(0.4), polarity="not" if rng.chance(0.25) else "")
-    if clause.adjective is not None and clause.adjective.rank < 5 and not noun.is_name:
+    if clause.adjective is not None and clause.adjective.rank < 5 and "name" not in noun.tags:
         # Only color and origin, which do not contradict the predicate.
         subject.adjectives = draw_nominal(rng, noun, adjectives=0.35, ranks=(5, 6)).adjectives
     if rng.chance(modify):

@@ -7,29 +7,35 @@ from __future__ import annotations
 
 from functools import cache
 
-from regard.data.synthetic.lexicon import POSSESSIVES, Adjective, Verb, inflect
-from regard.data.synthetic.meaning import Clause, Gap, Nominal, Pronoun, Sentence
-from regard.data.synthetic.nouns import ASPIRATED
-from regard.data.synthetic.patterns import NEVER
-from regard.data.synthetic.realizer import Realizer
-from regard.data.synthetic.words import Word, Written
+from regard.data.synthetic.lexicon import NOUNS, POSSESSIVES, Adjective, Verb, inflect
+from regard.data.synthetic.meaning import Argument, Clause, Gap, Nominal, Pronoun
+from regard.data.synthetic.realizer import Realization, Word
 
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "que": "qu'", "ne": "n'", "je": "j'"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
+_DETERMINERS = POSSESSIVES | {  # English: masculine, feminine, plural
+    "the": ("le", "la", "les"),
+    "a": ("un", "une", ""),
+    "some": ("", "", "des"),
+    "this": ("ce", "cette", "ces"),
+    "any": ("de", "de", "de"),
+    "every": ("chaque", "chaque", ""),
+    "several": ("", "", "plusieurs"),
+    "": ("", "", ""),
+}
 _BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
+# Words that start with h, without elision before them.
+_ASPIRATED = {form for noun in NOUNS if "aspirated" in noun.tags for form in (noun.french, noun.french_plural)} | {
+    "huit"
+}
 # Forms of je, il, nous, ils.
 _AVOIR, _AVOIR_IMPERFECT = ("ai", "a", "avons", "ont"), ("avais", "avait", "avions", "avaient")
 _ETRE, _ETRE_IMPERFECT = ("suis", "est", "sommes", "sont"), ("étais", "était", "étions", "étaient")
-_QUESTION_WORDS = {
-    "who": ("qui", "PRON", "nsubj"),
-    "what": ("que", "PRON", "obj"),
-    "where": ("où", "ADV", "advmod"),
-    "when": ("quand", "ADV", "advmod"),
-    "why": ("pourquoi", "ADV", "advmod"),
-}
 
 
-class _French(Realizer):
+class FrenchSentence(Realization):
+    """A sentence in French, elided and contracted."""
+
     is_french = True
     objects_before_verb = (Gap, Pronoun)
 
@@ -49,160 +55,125 @@ class _French(Realizer):
         pos = "VERB" if clause.adjective is None or is_idiom else "ADJ"
         return Word("", pos, relation, head, ((clause, "tense" if is_idiom else "predicate"),))
 
-    def fill_clause(self, out: Written, clause: Clause, root: Word, *, question: str = "") -> None:
-        if question in _QUESTION_WORDS:
-            out.add(*_QUESTION_WORDS[question], root, (clause, "wh"))
+    def fill_clause(self, clause: Clause, root: Word, *, question: str = "") -> None:
         if question not in ("", "who"):
-            est_ce = out.add("est-ce", "PART", "mark", root, (clause, "asks"))
-            out.add("que", "SCONJ", "fixed", est_ce, (clause, "asks"))
+            est_ce = self.add("est-ce", "PART", "mark", root, (clause, "asks"))
+            self.add("que", "SCONJ", "fixed", est_ce, (clause, "asks"))
         if isinstance(clause.object, Gap):
-            self.argument(out, clause.object, "obj", root)
-        self.subject(out, clause, root)
+            self.argument(clause.object, "obj", root)
+        self.subject(clause, root)
         if clause.polarity:
-            out.phenomena.add("negation")
-            out.add("ne", "ADV", "advmod", root, (clause, "not" if clause.polarity == "not" else "nota"))
+            self.phenomena.add("negation")
+            self.add("ne", "ADV", "advmod", root, (clause, "nota"))
         if isinstance(clause.object, Pronoun):
-            self.argument(out, clause.object, "obj", root)
+            self.argument(clause.object, "obj", root)
         if clause.verb is not None:
-            self._verb_group(out, clause, clause.verb, root)
+            self._verb_group(clause, clause.verb, root)
         elif clause.adjective is not None:
-            self._copular_group(out, clause, clause.adjective, root)
-        self.complements(out, clause, root)
+            self._copular_group(clause, clause.adjective, root)
+        self.complements(clause, root)
 
-    def _after_finite(self, out: Written, clause: Clause, root: Word) -> None:
-        """Write what directly follows the finite verb: "pas", "jamais", "souvent"."""
-        if clause.polarity == "not":
-            out.add("pas", "ADV", "advmod", root, (clause, "not"))
-        elif clause.polarity == "never":
-            self.phrase(out, NEVER, root, clause, "not")
-        self.phrase(out, clause.frequency, root, clause, "frequency")
-
-    def _verb_group(self, out: Written, clause: Clause, verb: Verb, root: Word) -> None:
-        form = _person_index(clause)
+    def _verb_group(self, clause: Clause, verb: Verb, root: Word) -> None:
         if not clause.past and not clause.passive:
-            root.form = verb.french_present[form]
-            out.words.append(root)
-            self._after_finite(out, clause, root)
+            root.form = verb.french_present[clause.person_index]
+            self.words.append(root)
+            self.negation_and_frequency(clause, root)
             return
         is_plain_passive = clause.passive and not clause.past  # "est traversée"; the past is "a été traversée"
         with_etre = is_plain_passive or (verb.takes_etre and not clause.passive)
         relation = "aux:pass" if is_plain_passive else "aux"
-        out.add((_ETRE if with_etre else _AVOIR)[form], "AUX", relation, root, (clause, "tense"))
-        self._after_finite(out, clause, root)
+        self.add((_ETRE if with_etre else _AVOIR)[clause.person_index], "AUX", relation, root, (clause, "tense"))
+        self.negation_and_frequency(clause, root)
         if clause.passive:
-            out.phenomena.add("passive")
+            self.phenomena.add("passive")
         if clause.passive and clause.past:
-            out.add("été", "AUX", "aux:pass", root, (clause, "tense"))
-        root.form = _participle(out, clause, verb)
-        out.words.append(root)
+            self.add("été", "AUX", "aux:pass", root, (clause, "tense"))
+        root.form = self._participle(clause, verb)
+        self.words.append(root)
 
-    def _copular_group(self, out: Written, clause: Clause, adjective: Adjective, root: Word) -> None:
-        form = _person_index(clause)
+    def _copular_group(self, clause: Clause, adjective: Adjective, root: Word) -> None:
         if adjective.idiom is not None:
-            root.form = (_AVOIR_IMPERFECT if clause.past else _AVOIR)[form]
-            out.words.append(root)
-            self._after_finite(out, clause, root)
+            root.form = (_AVOIR_IMPERFECT if clause.past else _AVOIR)[clause.person_index]
+            self.words.append(root)
+            self.negation_and_frequency(clause, root)
             noun = Word(adjective.idiom, "NOUN", "obj", root, ((clause, "predicate"),))
-            self.phrase(out, clause.degree, noun, clause, "degree")
-            out.words.append(noun)
-            out.phenomena.add("idiom")
+            self.modifier(clause.degree, noun, clause, "degree")
+            self.words.append(noun)
+            self.phenomena.add("idiom")
             return
-        out.add((_ETRE_IMPERFECT if clause.past else _ETRE)[form], "AUX", "cop", root, (clause, "tense"))
-        self._after_finite(out, clause, root)
-        self.phrase(out, clause.degree, root, clause, "degree")
-        gender = clause.subject.gender if clause.subject is not None else "m"
-        root.form = adjective.french(gender, plural=clause.subject is not None and clause.subject.plural)
-        out.words.append(root)
-        out.phenomena.add("predicate agreement")
+        self.add(
+            (_ETRE_IMPERFECT if clause.past else _ETRE)[clause.person_index], "AUX", "cop", root, (clause, "tense")
+        )
+        self.negation_and_frequency(clause, root)
+        self.modifier(clause.degree, root, clause, "degree")
+        root.form = _agree(adjective.forms, clause.subject)
+        self.words.append(root)
+        self.phenomena.add("predicate agreement")
 
-    def determiner(self, out: Written, nominal: Nominal, word: Word) -> Word | None:
-        source = (nominal, "of" if nominal.possessor is not None else "determiner")
-        if nominal.determiner == "some" and not nominal.plural:  # the partitive: du, de la, de l'
-            out.add("de", "DET", "det", word, source)
-        if form := _determiner_form(nominal):
-            out.add(form, "DET", "det", word, source, before_vowel=_BEFORE_VOWEL.get(form))
-        return None
+    def _participle(self, clause: Clause, verb: Verb) -> str:
+        """The participle agrees with the subject under être, and with an object that precedes avoir."""
+        controller = clause.subject
+        if not (verb.takes_etre or clause.passive):
+            controller = clause.object if isinstance(clause.object, Pronoun | Gap) else None
+        if controller is None:
+            return verb.french_participle
+        self.phenomena.add("participle agreement")
+        return _agree(inflect(verb.french_participle), controller)
 
-    def before_noun(self, out: Written, nominal: Nominal, word: Word) -> None:
+    def determiner(self, nominal: Nominal, word: Word) -> None:
+        source, kind = (nominal, "of" if nominal.possessor is not None else "determiner"), nominal.determiner
+        if kind == "some" and not nominal.plural:  # the partitive: du, de la, de l'
+            self.add("de", "DET", "det", word, source)
+            kind = "the"
+        masculine, feminine, plural = _DETERMINERS[kind]
+        form = plural if nominal.plural else feminine if nominal.gender == "f" else masculine
+        if kind == "some" and any(adjective.precedes for adjective in nominal.adjectives):  # "de beaux chats"
+            form = "de"
+        if form:
+            self.add(form, "DET", "det", word, source, before_vowel=_BEFORE_VOWEL.get(form))
+
+    def before_noun(self, nominal: Nominal, word: Word) -> None:
         for adjective in nominal.adjectives:
             if adjective.precedes:
-                _write_adjective(out, nominal, adjective, word)
+                self._write_adjective(nominal, adjective, word)
 
-    def after_noun(self, out: Written, nominal: Nominal, word: Word, determiner: Word | None) -> None:
+    def after_noun(self, nominal: Nominal, word: Word) -> None:
         for adjective in reversed(nominal.adjectives):
             if not adjective.precedes:
-                _write_adjective(out, nominal, adjective, word)
+                self._write_adjective(nominal, adjective, word)
         if nominal.possessor is not None:
-            de = out.add("de", "ADP", "case", None, (nominal, "of"))
-            de.head = self.nominal(out, nominal.possessor, "nmod", word)
-            out.phenomena.add("possessor")
+            de = self.add("de", "ADP", "case", None, (nominal, "of"))
+            de.head = self.nominal(nominal.possessor, "nmod", word)
+            self.phenomena.add("possessor")
+        super().after_noun(nominal, word)
+
+    def _write_adjective(self, nominal: Nominal, adjective: Adjective, noun: Word) -> None:
+        before_vowel = adjective.before_vowel if nominal.gender == "m" and not nominal.plural else None
+        self.add(_agree(adjective.forms, nominal), "ADJ", "amod", noun, (nominal, adjective), before_vowel=before_vowel)
+        self.phenomena.add("adjective before" if adjective.precedes else "adjective after")
+
+    def adapt_to_next_words(self) -> None:
+        """Elide and contract, from right to left, so that each word sees the final form of the next one."""
+        words = self.words
+        for index in range(len(words) - 2, -1, -1):
+            word, following = words[index], words[index + 1]
+            elided = word.before_vowel or _ELIDED.get(word.form)
+            if elided is not None and _starts_with_vowel(following.form):
+                word.form = elided
+                self.phenomena.add("elision")
+            elif following.pos == "DET" and (word.form, following.form) in _CONTRACTED:
+                word.form = _CONTRACTED[word.form, following.form]
+                word.sources += following.sources
+                del words[index + 1]
+                self.phenomena.add("contraction")
 
 
-def _person_index(clause: Clause) -> int:
-    """The index of the subject's form among those of je, il, nous, ils."""
-    return 1 if clause.subject is None else 2 * clause.subject.plural + (clause.subject.person == 3)
-
-
-def _participle(out: Written, clause: Clause, verb: Verb) -> str:
-    """The participle agrees with the subject under être, and with an object that precedes avoir."""
-    controller = clause.subject
-    if not (verb.takes_etre or clause.passive):
-        controller = clause.object if isinstance(clause.object, Pronoun | Gap) else None
-    if controller is None:
-        return verb.french_participle
-    out.phenomena.add("participle agreement")
-    return inflect(verb.french_participle)[2 * controller.plural + (controller.gender == "f")]
-
-
-def _write_adjective(out: Written, nominal: Nominal, adjective: Adjective, noun: Word) -> None:
-    before_vowel = adjective.before_vowel if nominal.gender == "m" and not nominal.plural else None
-    form = adjective.french(nominal.gender, plural=nominal.plural)
-    out.add(form, "ADJ", "amod", noun, (nominal, adjective), before_vowel=before_vowel)
-    out.phenomena.add("adjective before" if adjective.precedes else "adjective after")
-
-
-def _determiner_form(nominal: Nominal) -> str:
-    kind, plural, feminine = nominal.determiner, nominal.plural, nominal.gender == "f"
-    if kind == "the" or (kind == "some" and not plural):
-        return "les" if plural else ("la" if feminine else "le")
-    if kind == "some":  # "des chats", but "de beaux chats"
-        return "de" if any(adjective.precedes for adjective in nominal.adjectives) else "des"
-    if kind == "a":
-        return "une" if feminine else "un"
-    if kind == "this":
-        return "ces" if plural else ("cette" if feminine else "ce")
-    if kind in POSSESSIVES:
-        return POSSESSIVES[kind][2 if plural else int(feminine)]
-    return {"any": "de", "every": "chaque", "several": "plusieurs", "": ""}[kind]
+def _agree(forms: tuple[str, str, str, str], argument: Argument | None) -> str:
+    """The form that agrees with an argument: masculine, feminine, masculine plural or feminine plural."""
+    return forms[0] if argument is None else forms[2 * argument.plural + (argument.gender == "f")]
 
 
 @cache
 def _starts_with_vowel(form: str) -> bool:
     """Whether the word before it is elided: before vowels and silent h, not before the h of "hibou"."""
-    return form[0] in "aeiouyhàâéèêîôûœAEIOUHÉ" and form not in ASPIRATED
-
-
-def _elide_and_contract(out: Written) -> None:
-    """Go from right to left, so that each word sees the final form of the next one."""
-    words = out.words
-    for index in range(len(words) - 2, -1, -1):
-        word, following = words[index], words[index + 1]
-        elided = word.before_vowel or _ELIDED.get(word.form)
-        if elided is not None and _starts_with_vowel(following.form):
-            word.form = elided
-            out.phenomena.add("elision")
-        elif following.pos == "DET" and (word.form, following.form) in _CONTRACTED:
-            word.form = _CONTRACTED[word.form, following.form]
-            word.sources += following.sources
-            del words[index + 1]
-            out.phenomena.add("contraction")
-
-
-_FRENCH = _French()
-
-
-def write_french(sentence: Sentence) -> Written:
-    """The sentence in French, elided, contracted and capitalized."""
-    out = _FRENCH.write(sentence)
-    _elide_and_contract(out)
-    return out.capitalized()
+    return form[0] in "aeiouyhàâéèêîôûœAEIOUHÉ" and form not in _ASPIRATED

@@ -1,6 +1,8 @@
 """Random sentences as meanings: statements, questions, relative clauses, coordination, pronouns.
 
-Each function draws one kind of sentence that makes sense in both languages and has exactly one translation.
+Each function draws one kind of sentence that makes sense in both languages and has exactly one translation. In a scene
+'it', 'they', 'he' or 'she' could refer to two nouns, and only one makes sense: "The animal did not cross the street
+because it was too tired / too wide."
 """
 
 from __future__ import annotations
@@ -9,71 +11,58 @@ import itertools
 from collections.abc import Callable
 
 from regard.data.synthetic.clauses import (
+    ALL_RANKS,
     DIRECT,
-    DITRANSITIVE,
+    GENDERED,
     INTRANSITIVE,
-    LOCATED,
     ORDINARY,
+    PEOPLE,
     TRANSITIVE,
     draw_clause,
     draw_description,
     draw_event,
+    draw_name,
+    draw_nominal,
     draw_object,
+    draw_person,
     draw_predicate,
+    draw_pronoun,
     draw_subject,
     draw_tense,
     drop_contradictions,
-    verbs_named,
 )
-from regard.data.synthetic.lexicon import ADJECTIVE, VERB, VERBS, Verb, predicates
+from regard.data.synthetic.lexicon import (
+    ADJECTIVE,
+    CONNECTORS,
+    DATES,
+    DEGREES,
+    INSTITUTIONS,
+    NAMES,
+    PREPOSITIONS,
+    VERB,
+    VERBS,
+    Adjective,
+    Noun,
+    Phrase,
+    Verb,
+    matching,
+    predicates,
+    read_table,
+)
 from regard.data.synthetic.meaning import Clause, Coordination, Gap, Nominal, Place, Pronoun, Sentence, nominals
-from regard.data.synthetic.nouns import INSTITUTIONS, Noun, matching
-from regard.data.synthetic.patterns import CONNECTORS, DATES, DEGREES, PREPOSITIONS
-from regard.data.synthetic.phrases import (
-    ALL_RANKS,
-    GENDERED,
-    PEOPLE,
-    draw_name,
-    draw_nominal,
-    draw_person,
-    draw_pronoun,
-)
 from regard.data.synthetic.sampling import Rng, Weighted
-from regard.data.synthetic.scenes import draw_person_scene, draw_thing_scene
-
-_VERBS_OF_WHAT_QUESTIONS = verbs_named(
-    "eat drink buy sell write find lose break open close clean wash paint repair use prepare hide steal forget "
-    "borrow carry wear visit build"
-)
-# Verbs that can follow with the same object: "bought the apple and ate it".
-_SEQUELS: dict[str, str] = {
-    "buy": "eat drink wear use paint repair lose forget hide wash open break clean",
-    "find": "open hide wash sell repair use forget",
-    "steal": "hide sell lose",
-    "borrow": "use repair lose forget clean",
-    "build": "paint sell clean admire",
-    "paint": "sell admire",
-    "see": "follow draw watch admire feed buy",
-    "prepare": "eat drink",
-    "repair": "use sell clean paint",
-    "lose": "find",
-    "write": "hide forget lose sell",
-    "wash": "wear eat use",
-    "open": "clean close",
-    "feed": "wash watch draw",
-    "hide": "find forget",
-}
 
 
 def _shared_objects(first: Verb, second: Verb, *, without: str) -> tuple[Noun, ...]:
     return tuple(noun for noun in first.objects if noun in second.objects and without not in noun.tags)
 
 
+# Two verbs and the objects that they can share: "bought the apple and ate it".
 _SEQUEL_PAIRS: tuple[tuple[Verb, Verb, tuple[Noun, ...]], ...] = tuple(
     (VERB[first], second, shared)
-    for first, seconds in _SEQUELS.items()
+    for first, seconds in read_table("sequels")
     for second in DIRECT
-    if second in verbs_named(seconds) and (shared := _shared_objects(VERB[first], second, without="human"))
+    if second.name in seconds.split() and (shared := _shared_objects(VERB[first], second, without="human"))
 )
 _OBJECT_RELATIVE_PAIRS: tuple[tuple[Verb, Verb, tuple[Noun, ...]], ...] = tuple(
     (first, second, shared)
@@ -86,14 +75,14 @@ _REACTIONS = (
     (["cry", "leave", "stay"], ["tired", "sick", "sad", "scared", "hungry", "worried"]),
     (["smile", "laugh", "sing", "dance"], ["happy", "generous", "polite", "brave"]),
 )
-_LOSSES = verbs_named("lose forget break")
+_LOSSES = ("lose", "forget", "break")
 # "The waiters who see the girls fall." is ambiguous: the girls may fall.
-_PERCEPTION = verbs_named("see hear watch help")
+_PERCEPTION = ("see", "hear", "watch", "help")
 
 
 def draw_ditransitive(rng: Rng) -> Sentence:
     """ "The boy gave the flower to the queens." """
-    verb = rng.pick(DITRANSITIVE)
+    verb = rng.pick([verb for verb in VERBS if "recipient" in verb.flags])
     polarity = "not" if rng.chance(0.2) else ""
     clause = draw_clause(rng, verb, past=rng.chance(0.7), polarity=polarity)
     clause.recipient = draw_nominal(rng, rng.pick(PEOPLE), definite=True, adjectives=0.15)
@@ -112,7 +101,7 @@ def draw_subject_relative(rng: Rng) -> Sentence:
     inner_verb = rng.pick(TRANSITIVE if rng.chance(0.8) else INTRANSITIVE)
     noun = rng.pick([noun for noun in inner_verb.subjects if noun in _RELATIVE_HEADS])
     head = _head(rng, noun)
-    past = "present" not in inner_verb.flags and (inner_verb in _PERCEPTION or rng.chance(0.5))
+    past = "present" not in inner_verb.flags and (inner_verb.name in _PERCEPTION or rng.chance(0.5))
     object_ = draw_object(rng, inner_verb) if inner_verb.objects else None
     head.relative = Clause(subject=Gap(head), verb=inner_verb, past=past, object=object_)
     return Sentence(main=_main_of(rng, head, noun, past=past))
@@ -168,14 +157,14 @@ def draw_open_question(rng: Rng) -> Sentence:
         verb = rng.pick([verb for verb in TRANSITIVE if PEOPLE[0] in verb.subjects])
         clause = Clause(subject=None, verb=verb, past=draw_tense(rng, verb), object=draw_object(rng, verb))
     elif kind == "what":
-        verb = rng.pick([verb for verb in DIRECT if verb in _VERBS_OF_WHAT_QUESTIONS])
+        verb = rng.pick([verb for verb in DIRECT if "what" in verb.flags])
         subject = draw_subject(rng, verb, past=True, definite=True, in_question=True)
         clause = Clause(subject=subject, verb=verb, past=rng.chance(0.6))
     elif kind == "why" and rng.chance(0.4):
         clause = draw_description(rng, modify=0)
         clause.polarity, clause.degree = "", None
     else:
-        verbs = [verb for verb in ORDINARY if verb in LOCATED or (kind != "where" and "present" not in verb.flags)]
+        verbs = [v for v in ORDINARY if "located" in v.flags or (kind != "where" and "present" not in v.flags)]
         verb = rng.pick(verbs)
         clause = draw_clause(rng, verb, past=kind == "when" or rng.chance(0.5), definite=True, in_question=True)
     return Sentence(main=clause, question=kind)
@@ -231,7 +220,7 @@ def _joint_verbs(rng: Rng, *, past: bool) -> Sentence:
     if first.subject is not None and first.subject.person == 1:
         first.subject = draw_name(rng)  # French would repeat je and nous
     noun = first.subject.noun if isinstance(first.subject, Nominal) else PEOPLE[0]
-    noun = PEOPLE[0] if noun.is_name else noun
+    noun = PEOPLE[0] if "name" in noun.tags else noun
     others = [v for v in INTRANSITIVE if noun in v.subjects and v is not verb and not v.takes_etre]
     if not others:
         return Sentence(main=first)
@@ -250,7 +239,7 @@ def draw_object_pronoun(rng: Rng) -> Sentence:
     if object_.determiner == "every":
         object_.determiner = "the"
     pronoun = Pronoun(gender=object_.gender, plural=object_.plural, antecedent=object_)
-    refuses = second not in _LOSSES and rng.chance(0.45)
+    refuses = second.name not in _LOSSES and rng.chance(0.45)
     main = Clause(subject=subject, verb=first, past=past, object=object_)
     sequel = Clause(subject=subject, silent_subject=True, verb=second, past=past, object=pronoun)
     if refuses:
@@ -272,6 +261,98 @@ def draw_institution(rng: Rng) -> Sentence:
         document.determiner = rng.pick(("the", "this"))
         clause = Clause(subject=institution, verb=verb, past=True, polarity=polarity, object=document, time=date)
     return Sentence(main=clause)
+
+
+# --- Scenes ------------------------------------------------------------------------------------------------------
+
+_DEGREES_OF_EXCESS = Weighted({"too": 8.0, "very": 2.0})
+_DEGREES_OF_REASON = Weighted({"very": 5.0, "really": 3.0, "": 3.0})
+_COLOR_RANKS = (5,)  # colors never contradict the adjective that decides
+
+
+class Scene:
+    """A verb with its agents and objects, and adjectives that explain the event only as those of one of the two."""
+
+    def __init__(
+        self, verb: str, polarity: str, agents: str, objects: str, of_agent: str, of_object: str, flags: str = ""
+    ) -> None:
+        self.verb, self.polarity, self.flags = VERB[verb], polarity, frozenset(flags.split())
+        self.agent_adjectives = tuple(ADJECTIVE[name] for name in of_agent.split())
+        self.object_adjectives = tuple(ADJECTIVE[name] for name in of_object.split())
+        people = (*GENDERED, *NAMES)
+        self.agents = _suitable(people if agents == "person" else matching(agents), self.agent_adjectives)
+        self.objects = _suitable(matching(objects), self.object_adjectives)
+
+    def reasons(self, noun: Noun) -> tuple[Adjective, ...]:
+        """The adjectives that explain the scene by this noun."""
+        adjectives = self.agent_adjectives if noun in self.agents else self.object_adjectives
+        return tuple(adjective for adjective in adjectives if "name" in noun.tags or noun in adjective.nouns)
+
+
+def _suitable(nouns: tuple[Noun, ...], adjectives: tuple[Adjective, ...]) -> tuple[Noun, ...]:
+    """The names, and the nouns that at least one of the adjectives can describe."""
+    return tuple(n for n in nouns if "name" in n.tags or not adjectives or any(n in adj.nouns for adj in adjectives))
+
+
+_ROWS = read_table("scenes")
+THING_SCENES: tuple[Scene, ...] = tuple(Scene(*row) for row in _ROWS if row[2] != "person")
+PERSON_SCENES: tuple[Scene, ...] = tuple(Scene(*row) for row in _ROWS if row[2] == "person")
+# Scenes with many nouns are more frequent, so that no noun is rare.
+_THING_CHOICE = Weighted({scene: 10.0 + len(scene.agents) + len(scene.objects) for scene in THING_SCENES})
+
+# The pairs of nouns that 'it' could refer to in some sentence.
+RIVALS: frozenset[frozenset[Noun]] = frozenset(
+    frozenset((agent, object_)) for scene in THING_SCENES for agent in scene.agents for object_ in scene.objects
+)
+
+
+def draw_thing_scene(rng: Rng) -> Sentence:
+    """Two things or animals, and an 'it' or 'they' that refers to one of them."""
+    scene = rng.weighted(_THING_CHOICE)
+    agent_noun, object_noun = rng.pick(scene.agents), rng.pick(scene.objects)
+    plural = rng.chance(0.2)
+    agent_plural = plural if rng.chance(0.9) else not plural
+    agent, object_ = _draw_nominal(rng, agent_noun, agent_plural), _draw_nominal(rng, object_noun, plural)
+    antecedent = agent if rng.chance(0.5) else object_
+    past = "present" not in scene.flags and rng.chance(0.75)
+    passive = past and "passive" in scene.flags and rng.chance(0.5)  # so that either noun may come first
+    main = scene_clause(scene, agent, object_, past=past, passive=passive)
+    return because(main, antecedent, rng.pick(scene.reasons(antecedent.noun)), draw_degree(rng, scene))
+
+
+def draw_person_scene(rng: Rng) -> Sentence:
+    """A person and a thing, and 'he', 'she' or 'it'."""
+    scene = rng.pick(PERSON_SCENES)
+    agent_noun, object_noun = rng.pick(scene.agents), rng.pick(scene.objects)
+    agent = _draw_nominal(rng, agent_noun, rng.chance(0.2))
+    object_ = _draw_nominal(rng, object_noun, rng.chance(0.25))
+    antecedent = agent if scene.agent_adjectives and rng.chance(0.4) else object_
+    main = scene_clause(scene, agent, object_, past=rng.chance(0.75))
+    return because(main, antecedent, rng.pick(scene.reasons(antecedent.noun)), draw_degree(rng, scene))
+
+
+def _draw_nominal(rng: Rng, noun: Noun, plural: bool) -> Nominal:
+    return draw_nominal(rng, noun, definite=True, plural=plural, adjectives=0.12, ranks=_COLOR_RANKS)
+
+
+def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
+    """ "too" explains only what did not happen, "very" also what did."""
+    return DEGREES.get(rng.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON))
+
+
+def scene_clause(scene: Scene, agent: Nominal, object_: Nominal, *, past: bool, passive: bool = False) -> Clause:
+    if passive:
+        return Clause(subject=object_, verb=scene.verb, agent=agent, passive=True, past=past, polarity=scene.polarity)
+    return Clause(subject=agent, verb=scene.verb, object=object_, past=past, polarity=scene.polarity)
+
+
+def because(main: Clause, antecedent: Nominal, reason: Adjective, degree: Phrase | None) -> Sentence:
+    """A scene, and a clause with a pronoun for `antecedent` that explains it."""
+    human = "human" in antecedent.noun.tags
+    pronoun = Pronoun(gender=antecedent.gender, plural=antecedent.plural, human=human, antecedent=antecedent)
+    degree = None if "fixed" in reason.flags else degree
+    explanation = Clause(subject=pronoun, adjective=reason, degree=degree, past=main.past)
+    return Sentence(main=main, connector=CONNECTORS["because"], second=explanation)
 
 
 _KINDS: Weighted[Callable[[Rng], Sentence]] = Weighted(

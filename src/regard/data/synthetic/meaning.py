@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from regard.data.synthetic.lexicon import Adjective, Verb
-from regard.data.synthetic.nouns import Noun
-from regard.data.synthetic.patterns import Phrase
+from regard.data.synthetic.lexicon import Adjective, Noun, Phrase, Verb
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -104,6 +102,11 @@ class Clause:
     manner: Phrase | None = None
     place: Place | None = None
     time: Phrase | None = None
+
+    @property
+    def person_index(self) -> int:
+        """The index of the subject's form in a table of those of I, he, we and they."""
+        return 1 if self.subject is None else 2 * self.subject.plural + (self.subject.person == 3)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -10,8 +10,6 @@ from collections import defaultdict
 
 from regard.data.synthetic.translation import sentences
 
-_LENGTHS = (3, 4, 5, 6, 7)  # sentences of a story
-
 
 def stories(*, seed: int = 0) -> list[str]:
     """The training sentences of the translation dataset, each once, joined into stories."""
@@ -44,7 +42,7 @@ def stories(*, seed: int = 0) -> list[str]:
             continue
         story = [first]
         used.add(first)
-        for _ in range(rng.choice(_LENGTHS) - 1):
+        for _ in range(rng.choice((3, 4, 5, 6, 7)) - 1):
             following = next_sentence(story[-1])
             if following is None:
                 break

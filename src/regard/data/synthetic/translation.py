@@ -10,34 +10,28 @@ contracts. "does" in a negation is not aligned.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, product
-from typing import TypeAlias
+from itertools import combinations, islice, product
+from typing import Any
 
-from regard.data.synthetic.english import write_english
-from regard.data.synthetic.french import write_french
-from regard.data.synthetic.grammar import draw_sentence
-from regard.data.synthetic.holdout import (
-    has_held_out_combination,
-    is_held_out_modifier,
-    is_held_out_object,
-    is_held_out_rivals,
-)
-from regard.data.synthetic.lexicon import Adjective
-from regard.data.synthetic.meaning import Nominal, Pronoun, Sentence
-from regard.data.synthetic.nouns import Noun
-from regard.data.synthetic.sampling import Rng, count_error, split_of, split_size
-from regard.data.synthetic.scenes import THING_SCENES, Scene, because, draw_degree
-from regard.data.synthetic.words import ENGLISH_WORD, Source, Word, Written, capitalize, join
+from regard.data.synthetic.english import EnglishSentence
+from regard.data.synthetic.french import FrenchSentence
+from regard.data.synthetic.grammar import RIVALS, THING_SCENES, Scene, because, draw_degree, draw_sentence, scene_clause
+from regard.data.synthetic.lexicon import Adjective, Noun, Verb
+from regard.data.synthetic.meaning import Argument, Clause, Coordination, Gap, Nominal, Pronoun, Sentence, nominals
+from regard.data.synthetic.realizer import Realization, Source, Word, capitalize, join
+from regard.data.synthetic.sampling import Rng, count_error, percentile, split_of, split_size
 from regard.utils.errors import UsageError
 
-_Strings: TypeAlias = tuple[str, ...]
-
 SPLIT_SIZES = {"train": 30_000, "validation": 500, "test": 1_000, "compositional": 1_000}
+# Combinations of words that are held out from training. They depend on the words alone, not on the seed.
+_MODIFIER_PERCENT, _OBJECT_PERCENT, _RIVALS_PERCENT = 6, 6, 15
 _DICTIONARY_PAIRS = 4_000
+_ENGLISH_WORD = re.compile(r"'s\b|[\w-]+|[^\w\s]")  # a word, a possessive ending or punctuation
 _FULL_FORMS = {"n'": "ne", "qu'": "que", "d'": "de", "j'": "je", "J'": "je"}  # for the dictionary
 
 
@@ -87,60 +81,49 @@ def _stream(split: str, seed: int) -> Iterator[SyntheticPair]:
         sentence = draw_sentence(rng)
         if has_held_out_combination(sentence) != (split == "compositional"):
             continue
-        english = write_english(sentence)
-        source = english.text(spaced_question_mark=False)
-        if source in seen or (split != "compositional" and split_of(source) != split):
+        english = EnglishSentence(sentence)
+        if english.text in seen or (split != "compositional" and split_of(english.text) != split):
             continue
-        seen.add(source)
-        yield _pair(source, english, write_french(sentence))
+        seen.add(english.text)
+        yield _pair(english, FrenchSentence(sentence))
 
 
 def write_pair(sentence: Sentence) -> SyntheticPair:
     """One meaning in both languages, with gold annotations."""
-    english = write_english(sentence)
-    return _pair(english.text(spaced_question_mark=False), english, write_french(sentence))
+    return _pair(EnglishSentence(sentence), FrenchSentence(sentence))
 
 
-def _pair(source: str, english: Written, french: Written) -> SyntheticPair:
-    source_words, source_pos, source_heads, source_relations, antecedents = _annotations(english)
-    target_words, target_pos, target_heads, target_relations, target_antecedents = _annotations(french)
-    phenomena = set(french.phenomena)
-    if antecedents:
-        phenomena.add("pronoun")
-    if target_words[-1] == "?":
-        phenomena.add("question")
+def _pair(english: Realization, french: Realization) -> SyntheticPair:
+    antecedents, target_antecedents = _antecedents(english), _antecedents(french)
+    phenomena = {"pronoun": bool(antecedents), "question": french.words[-1].form == "?"}
     return SyntheticPair(
-        source=source,
-        target=french.text(spaced_question_mark=True),
-        source_words=source_words,
-        target_words=target_words,
         alignment=_alignment(english.words, french.words),
-        source_pos=source_pos,
-        target_pos=target_pos,
-        source_heads=source_heads,
-        target_heads=target_heads,
-        source_relations=source_relations,
-        target_relations=target_relations,
         antecedents=antecedents,
         target_antecedents=target_antecedents,
-        phenomena=frozenset(phenomena),
+        phenomena=frozenset(french.phenomena).union(name for name, occurs in phenomena.items() if occurs),
+        **_annotations("source", english),
+        **_annotations("target", french),
     )
 
 
-def _annotations(written: Written) -> tuple[_Strings, _Strings, tuple[int, ...], _Strings, tuple[tuple[int, int], ...]]:
-    """Words, parts of speech, heads, relations and antecedents."""
+def _annotations(side: str, written: Realization) -> dict[str, Any]:
+    """The text, the words and their parts of speech, heads and relations, by the name of their field."""
     words, index = written.words, {word: i for i, word in enumerate(written.words)}
-    antecedents = tuple(
-        (index[word], index[written.head_words[node.antecedent]])
+    return {
+        side: written.text,
+        f"{side}_words": tuple([word.form for word in words]),
+        f"{side}_pos": tuple([word.pos for word in words]),
+        f"{side}_heads": tuple([-1 if word.head is None else index[word.head] for word in words]),
+        f"{side}_relations": tuple([word.relation for word in words]),
+    }
+
+
+def _antecedents(written: Realization) -> tuple[tuple[int, int], ...]:
+    """(pronoun, antecedent noun) among the words."""
+    return tuple(
+        (written.words.index(word), written.words.index(written.head_words[node.antecedent]))
         for node, word in written.head_words.items()
         if isinstance(node, Pronoun) and node.antecedent is not None
-    )
-    return (
-        tuple([word.form for word in words]),
-        tuple([word.pos for word in words]),
-        tuple([-1 if word.head is None else index[word.head] for word in words]),
-        tuple([word.relation for word in words]),
-        antecedents,
     )
 
 
@@ -152,6 +135,65 @@ def _alignment(source: list[Word], target: list[Word]) -> frozenset[tuple[int, i
     return frozenset(
         (index, other) for index, word in enumerate(source) for part in word.sources for other in targets.get(part, ())
     )
+
+
+# --- Held-out combinations ----------------------------------------------------------------------------------------
+
+
+@cache
+def is_held_out_modifier(adjective: Adjective, noun: Noun) -> bool:
+    """Whether this adjective never modifies this noun in training, as attribute or predicate."""
+    return "name" not in noun.tags and percentile(f"modifier {adjective.english} {noun.english}") < _MODIFIER_PERCENT
+
+
+@cache
+def is_held_out_object(verb: Verb, noun: Noun) -> bool:
+    """Whether this verb never has this object in training."""
+    # Verbs with one kind of object only ("light" a room) would lose all objects.
+    return "active" not in verb.flags and percentile(f"object {verb.name} {noun.english}") < _OBJECT_PERCENT
+
+
+@cache
+def is_held_out_rivals(one: Noun, other: Noun) -> bool:
+    """Whether these two nouns, which 'it' could refer to, never occur together in a training sentence."""
+    first, second = sorted((one.english, other.english))
+    return frozenset((one, other)) in RIVALS and percentile(f"rivals {first} {second}") < _RIVALS_PERCENT
+
+
+def has_held_out_combination(sentence: Sentence) -> bool:
+    """Whether any combination of words in this sentence is held out."""
+    known = nominals(sentence)
+    clauses = (sentence.main, sentence.second, *(nominal.relative for nominal in known))
+    return (
+        any(is_held_out_rivals(one.noun, other.noun) for one, other in combinations(known, 2))
+        or any(is_held_out_modifier(adjective, nominal.noun) for nominal in known for adjective in nominal.adjectives)
+        or any(clause is not None and _is_held_out(clause) for clause in clauses)
+    )
+
+
+def _is_held_out(clause: Clause) -> bool:
+    if clause.adjective is not None:
+        return any(is_held_out_modifier(clause.adjective, noun) for noun in _nouns(clause.subject))
+    patient = clause.subject if clause.passive else clause.object
+    return clause.verb is not None and any(is_held_out_object(clause.verb, noun) for noun in _nouns(patient))
+
+
+def _nouns(argument: Argument | None) -> list[Noun]:
+    """The nouns of an argument, also those that pronouns and relative clauses refer to."""
+    match argument:
+        case Nominal():
+            return [argument.noun]
+        case Gap():
+            return [argument.nominal.noun]
+        case Coordination():
+            return [argument.first.noun, argument.second.noun]
+        case Pronoun(antecedent=Nominal() as antecedent):
+            return [antecedent.noun]
+        case _:
+            return []
+
+
+# --- Minimal pairs ------------------------------------------------------------------------------------------------
 
 
 def pronoun_pairs(*, count: int = 200, seed: int = 0) -> list[PronounPair]:
@@ -174,69 +216,58 @@ def _stream_of_pairs(seed: int) -> Iterator[PronounPair]:
     seen: set[str] = set()
     for attempt in range(25 * len(rivalries)):
         # Take them in turn, so that all are used equally often.
-        both_orders = _minimal_pairs(rng, rivalries[attempt % len(rivalries)])
+        both_orders = _minimal_pairs(rng, *rivalries[attempt % len(rivalries)])
         sources = {side.source for pair in both_orders for side in (pair.il, pair.elle)}
         if seen.isdisjoint(sources):
             seen |= sources
             yield from both_orders
 
 
-@dataclass(frozen=True)
-class _Rivalry:
-    """Two nouns that 'it' could refer to in a scene, and the adjectives that decide for each."""
-
-    scene: Scene
-    agent: Noun
-    object: Noun
-    of_agent: tuple[Adjective, ...]
-    of_object: tuple[Adjective, ...]
-
-
 @cache
-def _held_out_rivalries() -> tuple[_Rivalry, ...]:
+def _held_out_rivalries() -> tuple[tuple[Scene, Noun, Noun], ...]:
     """Pairs of different gender that do not occur together in training, while all other combinations do."""
-
-    def reasons(scene: Scene, noun: Noun) -> tuple[Adjective, ...]:
-        return tuple(adjective for adjective in scene.reasons(noun) if not is_held_out_modifier(adjective, noun))
-
     return tuple(
-        _Rivalry(scene, agent, object_, of_agent, of_object)
+        (scene, agent, object_)
         for scene in THING_SCENES
         if "passive" in scene.flags
         for agent, object_ in product(scene.agents, scene.objects)
         if agent.gender != object_.gender
         and is_held_out_rivals(agent, object_)
         and not is_held_out_object(scene.verb, object_)
-        and (of_agent := reasons(scene, agent))
-        and (of_object := reasons(scene, object_))
+        and all(_known_reasons(scene, noun) for noun in (agent, object_))
     )
 
 
-def _minimal_pairs(rng: Rng, rivalry: _Rivalry) -> tuple[PronounPair, PronounPair]:
+def _known_reasons(scene: Scene, noun: Noun) -> list[Adjective]:
+    """The adjectives that explain a scene by this noun and occur with it in training."""
+    return [adjective for adjective in scene.reasons(noun) if not is_held_out_modifier(adjective, noun)]
+
+
+def _minimal_pairs(rng: Rng, scene: Scene, *nouns: Noun) -> tuple[PronounPair, PronounPair]:
     """The pair in both orders: active and passive."""
-    agent = Nominal(noun=rivalry.agent, determiner=rng.pick(("the", "the", "this")))
-    object_ = Nominal(noun=rivalry.object, determiner=rng.pick(("the", "the", "this")))
-    degree = draw_degree(rng, rivalry.scene)
-    reasons = {agent: rng.pick(rivalry.of_agent), object_: rng.pick(rivalry.of_object)}
+    agent, object_ = (Nominal(noun=noun, determiner=rng.pick(("the", "the", "this"))) for noun in nouns)
+    degree = draw_degree(rng, scene)
+    reasons = {nominal: rng.pick(_known_reasons(scene, nominal.noun)) for nominal in (agent, object_)}
 
     def pair(*, passive: bool) -> PronounPair:
+        main = scene_clause(scene, agent, object_, past=True, passive=passive)
         by_gender = {
-            noun.gender: write_pair(
-                because(rivalry.scene, agent, object_, noun, reason=reason, degree=degree, past=True, passive=passive)
-            )
-            for noun, reason in reasons.items()
+            nominal.gender: write_pair(because(main, nominal, reason, degree)) for nominal, reason in reasons.items()
         }
         first, second = (object_, agent) if passive else (agent, object_)
-        nouns = (first.noun.english, second.noun.english)
-        return PronounPair(il=by_gender["m"], elle=by_gender["f"], nouns=nouns, masculine_first=first.gender == "m")
+        names = (first.noun.english, second.noun.english)
+        return PronounPair(il=by_gender["m"], elle=by_gender["f"], nouns=names, masculine_first=first.gender == "m")
 
     return pair(passive=False), pair(passive=True)
+
+
+# --- Word for word -----------------------------------------------------------------------------------------------
 
 
 def word_for_word(text: str) -> str:
     """The dictionary baseline: each English word is replaced by its most frequent French translation."""
     dictionary = _dictionary()
-    translations = [dictionary.get(word.lower(), word) for word in ENGLISH_WORD.findall(text)]
+    translations = [dictionary.get(word.lower(), word) for word in _ENGLISH_WORD.findall(text)]
     return capitalize(join(" ".join(translations).split(), spaced_question_mark=True))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.files import ReadResult
 from regard.data.splits import split_validation
 from regard.data.squad import Question, read_qa_inputs, read_questions
-from regard.data.synthetic.passages import questions
+from regard.data.synthetic.labelled import questions
 from regard.models.heads import HeadConfig
 from regard.tasks.data import SingleFileReader, held_out_note
 from regard.utils.errors import number_of

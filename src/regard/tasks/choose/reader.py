@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data.files import ReadResult
 from regard.data.multiple_choice import MultipleChoiceExample, read_endings
-from regard.data.synthetic.choices import choices
+from regard.data.synthetic.labelled import choices
 from regard.models.heads import HeadConfig
 from regard.tasks.data import SingleFileReader
 from regard.utils.errors import number_of

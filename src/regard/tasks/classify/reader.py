@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data.files import ReadResult
 from regard.data.labelled import read_labelled
-from regard.data.synthetic.opinions import opinions
+from regard.data.synthetic.labelled import opinions
 from regard.models.heads import HeadConfig
 from regard.tasks.data import LabelledExample, LabelledReader
 from regard.utils.errors import DataError

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.metrics.correlation import overlap_baseline, pearson, spearman
+from regard.metrics.labels import overlap_baseline, pearson, spearman
 from regard.metrics.score import Scores
 from regard.nn.hooks import observe
 from regard.spec import TaskSpec

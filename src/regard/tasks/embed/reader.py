@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.synthetic.inference import similarities
+from regard.data.synthetic.labelled import similarities
 from regard.tasks.base import Reader
 from regard.tasks.data import LabelledExample, single_file
 from regard.tasks.pair.reader import PairReader, labelled_example

@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.checkpoint.folder import ModelFolder
-from regard.metrics.correlation import overlap_baseline, pearson, spearman
-from regard.metrics.labels import accuracy, confusion, f1, majority, matthews
+from regard.metrics.labels import accuracy, confusion, f1, majority, matthews, overlap_baseline, pearson, spearman
 from regard.metrics.score import Score, Scores
 from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace

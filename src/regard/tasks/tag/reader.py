@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.data.files import ReadResult
 from regard.data.labelled import refuse_unseen, require_two_labels
-from regard.data.synthetic.tagging import named_entities
+from regard.data.synthetic.labelled import named_entities
 from regard.data.tagged import Tagged, is_conll, read_tagged
 from regard.models.heads import HeadConfig
 from regard.tasks.data import SingleFileReader, single_file
