@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from regard.data.batches import validation_size
 from regard.data.files import decode, decode_error, file_error, refuse_utf16
-from regard.data.splits import validation_size
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.atomic_files import Content, write_file
 from regard.utils.errors import DataError, FolderError, UsageError, shorten_list

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from regard.data.batches import validation_size
 from regard.data.corpus import Corpus, Ids, cache_folder, digest, id_type, is_json_lines, write_ids
-from regard.data.splits import validation_size
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.atomic_files import write_file
 from regard.utils.errors import DataError, UsageError

@@ -14,9 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.data.columns import LABELS, NUMBERS, TEXT_PAIRS, TEXTS, Column, Columns, Guess, Places, flags_hint
 from regard.data.files import ReadResult, shortened, type_name
-from regard.data.tables import json_text_fault, read_table, text_fault
+from regard.data.tables import (
+    LABELS,
+    NUMBERS,
+    TEXT_PAIRS,
+    TEXTS,
+    Column,
+    Columns,
+    Guess,
+    Places,
+    flags_hint,
+    json_text_fault,
+    read_table,
+    show_header,
+    text_fault,
+)
 from regard.utils.errors import DataError, UsageError, number_of
 
 MAX_LABEL = 100  # maximum number of characters; anything longer is probably a text in the wrong column
@@ -51,8 +64,8 @@ def read_labelled(
 ) -> ReadResult[Labelled]:
     """Read texts with their labels. With `label_separator`, a cell may hold several labels.
 
-    Columns are given by name or number, or found by their usual names. Bad rows raise a DataError that lists them; with
-    `skip_bad_rows` they are skipped and returned in `.bad`. A missing column always raises an error.
+    Columns are given by name or number, or found by their usual names. Bad rows raise an error, or with `skip_bad_rows`
+    are returned in `.bad`. A missing column always raises an error.
     """
     if label_separator == "":
         raise UsageError("the label separator must not be empty; give one such as ','.", argument="label_separator")
@@ -96,11 +109,11 @@ def read_labelled_pairs(
         fault = fault or (labels if isinstance(labels, str) else _count_fault(labels))
         if fault:
             return fault
-        number = _number(labels[0])
-        if regression and number is None:
+        gold = _number(labels[0]) if regression else labels[0]
+        if gold is None:
             point = "; use a decimal point" if re.fullmatch(r"-?\d+,\d+", labels[0]) else ""
             return f"{shortened(labels[0])!r} is not a number{point}"
-        return LabelledPair(first.strip(), second.strip(), number if regression and number is not None else labels[0])
+        return LabelledPair(first.strip(), second.strip(), gold)
 
     result = read_table(path, choices, example, guess=_guesser(path, choices[0]))
     result.finish(path, "labelled pairs", skip_bad_rows=skip_bad_rows)
@@ -198,6 +211,8 @@ def refuse_unseen(
 
 
 def _guesser(path: Path, columns: Columns) -> Guess:
+    """Return a function that finds the columns of a table without a header."""
+
     def guess(rows: Sequence[list[str]], width: int, numbered: Places) -> Places:
         places = numbered or _guess_columns(path, rows, width, columns)
         _refuse_unknown_header(path, rows, places[-1] or 0, columns)
@@ -228,8 +243,8 @@ def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, co
     if len(rows) >= 5 and labels[first] == 1 and others and min(others) > 1 and _number(first) is None:
         names = [name.strip() for name in rows[0]]
         raise DataError(
-            f"{path}: the first line looks like a header: {', '.join(map(shortened, names[:20]))}.{flags_hint(columns)}"
-            " If it is an example, add a header line above it.",
+            f"{path}: the first line looks like a header: {show_header(names)}.{flags_hint(columns)} If it is an "
+            "example, add a header line above it.",
             path=path,
             line=1,
             value=names,

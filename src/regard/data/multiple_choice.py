@@ -14,9 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.columns import CONTEXTS, ENDINGS, OPENINGS, Column, normalized, show_header
 from regard.data.files import FileLines, ReadResult, shortened, type_name
-from regard.data.tables import json_text_fault, read_table, tab_rows, table_suffix, text_fault
+from regard.data.tables import (
+    CONTEXTS,
+    ENDINGS,
+    OPENINGS,
+    Column,
+    json_text_fault,
+    normalized,
+    read_table,
+    show_header,
+    split_tabs,
+    table_suffix,
+    text_fault,
+)
 from regard.utils.errors import DataError, number_of
 
 ENDING = re.compile(r"(?:ending|choice)_?(\d{1,3})")
@@ -38,20 +49,20 @@ def read_endings(
     """Read contexts and their endings from a file, or from `data` if it is given.
 
     Without `labelled`, labels are ignored, and a line of plain text may have a context and its endings, separated by
-    tabs. Bad rows raise a DataError that lists them; with `skip_bad_rows` they are skipped and returned in `.bad`. A
-    missing column always raises an error.
+    tabs. Bad rows raise an error, or with `skip_bad_rows` are returned in `.bad`. A missing column always raises an
+    error.
     """
     path = Path(path)
     result: ReadResult[MultipleChoiceExample] = ReadResult()
-    if labelled or table_suffix(path):
-        result = _read_table(path, data, labelled=labelled)
-    else:
+    is_table = labelled or bool(table_suffix(path))
+    if not is_table:
         text = FileLines.read(path, result.checksums, data)
         first = next((line for line in text.lines if line.strip()), "")
-        if _context_and_endings(normalized(first.split("\t"))):
-            result = _read_table(path, data, labelled=False)
-        else:
-            result.collect(path, tab_rows(path, text), lambda cells: _example(cells[0], "", cells[1:]))
+        is_table = _context_and_endings(normalized(first.split("\t"))) is not None
+    if is_table:
+        result = _read_table(path, data, labelled=labelled)
+    else:
+        result.collect(path, text.rows(split_tabs), lambda cells: _example(cells[0], "", cells[1:]))
     return result.finish(path, "choices", skip_bad_rows=skip_bad_rows, can_skip=labelled)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regard.data.columns import SOURCE_TARGET, Column
-from regard.data.files import EMPTY_LINE, BadRow, FileLines, ReadResult, shortened
-from regard.data.tables import TABLE_SUFFIXES, read_table, table_suffix, text_fault
+from regard.data.files import EMPTY_LINE, FileLines, ReadResult, shortened
+from regard.data.tables import SOURCE_TARGET, TABLE_SUFFIXES, Column, read_table, table_suffix, text_fault
 from regard.utils.errors import DataError, UsageError
 
 MAX_CHARACTERS = 10_000  # of a sentence
@@ -94,12 +93,11 @@ def _read_aligned(source: Path, target: Path, columns: tuple[str, str] | None) -
             value=counts,
         )
 
-    def rows() -> Iterator[tuple[int, Sequence[str]] | BadRow]:
-        undecodable = {line: BadRow(str(target), line, reason) for line, reason in targets.undecodable.items()}
-        undecodable |= {line: BadRow(str(source), line, reason) for line, reason in sources.undecodable.items()}
-        for line, pair in enumerate(zip(sources.lines, targets.lines, strict=True), start=1):
-            yield undecodable.get(line) or (line, pair)
-
-    result.collect(source, rows(), _pair)
-    result.bad = [replace(row, file=str(target)) if row.reason.startswith("the target") else row for row in result.bad]
+    undecodable = targets.undecodable | sources.undecodable
+    rows = enumerate(zip(sources.lines, targets.lines, strict=True), start=1)
+    result.collect(source, ((line, undecodable.get(line, pair)) for line, pair in rows), _pair)
+    for index, row in enumerate(result.bad):
+        is_undecodable = row.line in targets.undecodable and row.line not in sources.undecodable
+        if is_undecodable or row.reason.startswith("the target"):
+            result.bad[index] = replace(row, file=str(target))
     return result

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.columns import Column
 from regard.data.files import ReadResult, shortened
 from regard.data.synthetic.senses import SENSES, SenseSentence, sense_sentences
-from regard.data.tables import read_table, text_fault
+from regard.data.tables import Column, read_table, text_fault
 from regard.utils.errors import number_of
 
 COLUMNS = (

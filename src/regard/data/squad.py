@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.columns import PASSAGES, QUESTIONS, Column
 from regard.data.files import BadRow, ReadResult, decode, read_bytes, shortened, type_name
-from regard.data.tables import MAX_CHARACTERS, json_text_fault, read_table, text_fault
+from regard.data.tables import MAX_CHARACTERS, PASSAGES, QUESTIONS, Column, json_text_fault, read_table, text_fault
 from regard.utils.errors import DataError, number_of
 
 UNANSWERED = {"answers": [], "is_impossible": True}  # replaces the gold answers of an entry if they are ignored
