@@ -9,21 +9,19 @@ For a large corpus, ids and indices are cached in files that are mapped into mem
 
 from __future__ import annotations
 
-import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.data.batches import validation_size
-from regard.data.corpus import Corpus, Ids, cache_folder, digest, id_type, is_json_lines, write_ids
+from regard.data.corpus import Corpus, Ids, cache_folder, digest, id_type, is_json_lines, write_arrays
 from regard.tokenizers.tokenizer import Tokenizer
-from regard.utils.atomic_files import write_file
 from regard.utils.errors import DataError, UsageError
 
 Places = npt.NDArray[np.int64]
@@ -96,12 +94,13 @@ def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Doc
         return _collected(_encoded(_sentence_lists(corpus), tokenizer, longest))
     key = {"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json()), "sentences": longest}
     with cache_folder(key) as folder:
-        if not (folder / "documents.npy").exists():  # this file is written last
-            _write(folder, _encoded(_sentence_lists(corpus), tokenizer, longest), id_type(tokenizer))
-        ids, sentences, documents = (
-            np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "sentences", "documents")
+        if not (folder / "documents.bin").exists():  # this file is written last
+            _write(folder, _encoded(_sentence_lists(corpus), tokenizer, longest), corpus.size())
+        ids = np.memmap(folder / "ids.bin", id_type(tokenizer), "r")
+        sentences, documents, words = (
+            np.memmap(folder / f"{name}.bin", np.int64, "r") for name in ("sentences", "documents", "words")
         )
-        return Documents(ids, sentences, documents, int(np.load(folder / "words.npy")))
+        return Documents(ids, sentences, documents, int(words[0]))
 
 
 def documents_of(texts: Iterable[str], tokenizer: Tokenizer, *, longest: int) -> Documents:
@@ -133,14 +132,14 @@ def _is_abbreviation(before: str, punctuation: str) -> bool:
     return (len(word) == 1 and word.isupper() and word != "I") or ABBREVIATION.fullmatch(word) is not None
 
 
+@dataclass
 class _State:
     """The state of the current document, carried from one chunk to the next."""
 
-    def __init__(self, *, whole: bool = False) -> None:
-        self.whole = whole  # if True, blank lines and headings do not end the document
-        self.has_heading = False
-        self.is_new = True
-        self.only_headings = False
+    whole: bool = False  # if True, blank lines and headings do not end the document
+    has_heading: bool = False
+    is_new: bool = True
+    only_headings: bool = False
 
 
 def _sentences(text: str, state: _State) -> Iterator[_Sentence]:
@@ -212,11 +211,11 @@ def _batched(parts: Iterable[Sequence[_Sentence]], min_size: int = 1 << 12) -> I
 
 def _collected(encoded: Iterable[_Encoded]) -> Documents:
     parts = list(encoded)
-    indices = _indices(parts)
+    indices = _indices(parts)  # refuses a text without sentences
     return Documents(np.concatenate([part.ids for part in parts]), *indices)
 
 
-def _write(folder: Path, encoded: Iterable[_Encoded], dtype: npt.DTypeLike) -> None:
+def _write(folder: Path, encoded: Iterable[_Encoded], num_bytes: int) -> None:
     """Write ids to a file as they are encoded, and keep only the lengths and document starts in memory."""
     parts: list[_Encoded] = []
 
@@ -225,13 +224,14 @@ def _write(folder: Path, encoded: Iterable[_Encoded], dtype: npt.DTypeLike) -> N
             parts.append(part._replace(ids=part.ids[:0]))
             yield part.ids
 
-    write_ids(folder / "ids.npy", ids(), dtype)
+    write_arrays(folder / "ids.bin", ids(), num_bytes)
     sentences, documents, words = _indices(parts)
-    arrays: dict[str, Any] = {"words": np.array(words), "sentences": sentences, "documents": documents}
-    for name, array in arrays.items():
-        data = io.BytesIO()
-        np.save(data, array)
-        write_file(folder / f"{name}.npy", data.getvalue())
+    for name, array in (
+        ("words", np.array([words], dtype=np.int64)),
+        ("sentences", sentences),
+        ("documents", documents),
+    ):
+        write_arrays(folder / f"{name}.bin", [array], array.nbytes)
 
 
 def _indices(parts: Sequence[_Encoded]) -> tuple[Places, Places, int]:
