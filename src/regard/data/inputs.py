@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.data.files import EMPTY_LINE, decode, read_bytes
-from regard.data.labelled import pair_columns
-from regard.data.tables import LABELS, TEXT_PAIRS, TEXTS, Column, read_table, table_suffix
+from regard.data.tables import LABELS, TEXT_PAIRS, TEXTS, Column, pair_columns, read_table, table_suffix
 from regard.spec import Field
 from regard.utils.errors import DataError, UsageError, number_of
 

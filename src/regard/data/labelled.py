@@ -6,9 +6,7 @@ labels are short and repeat. Users may instead give the names or numbers of the 
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +16,12 @@ from regard.data.files import ReadResult, shortened, type_name
 from regard.data.tables import (
     LABELS,
     NUMBERS,
-    TEXT_PAIRS,
     TEXTS,
     Column,
-    Columns,
-    Guess,
-    Places,
-    flags_hint,
+    as_number,
     json_text_fault,
+    pair_columns,
     read_table,
-    show_header,
     text_fault,
 )
 from regard.utils.errors import DataError, UsageError, number_of
@@ -81,7 +75,7 @@ def read_labelled(
         fault = text_fault("text", text) or (labels if isinstance(labels, str) else None)
         return fault or Labelled(text.strip(), tuple(labels))
 
-    result = read_table(path, [columns], example, guess=_guesser(path, columns))
+    result = read_table(path, [columns], example, guess=True)
     return result.finish(path, "labelled texts", skip_bad_rows=skip_bad_rows)
 
 
@@ -109,34 +103,21 @@ def read_labelled_pairs(
         fault = fault or (labels if isinstance(labels, str) else _count_fault(labels))
         if fault:
             return fault
-        gold = _number(labels[0]) if regression else labels[0]
+        gold = as_number(labels[0]) if regression else labels[0]
         if gold is None:
             point = "; use a decimal point" if re.fullmatch(r"-?\d+,\d+", labels[0]) else ""
             return f"{shortened(labels[0])!r} is not a number{point}"
         return LabelledPair(first.strip(), second.strip(), gold)
 
-    result = read_table(path, choices, example, guess=_guesser(path, choices[0]))
+    result = read_table(path, choices, example, guess=True)
     result.finish(path, "labelled pairs", skip_bad_rows=skip_bad_rows)
-    numbers = [] if regression else [_number(str(pair.label)) for pair in result.examples]
+    numbers = [] if regression else [as_number(str(pair.label)) for pair in result.examples]
     decimal = next((number for number in numbers if number is not None and number % 1), None)
     if decimal is not None and None not in numbers:
-        raise DataError(
-            f"{path}: the labels are numbers with decimals, such as {decimal}. Add --regression, or choose another "
-            "column with --label-column.",
-            path=path,
-            argument="regression",
-            value=False,
-            hint="--regression",
-        )
+        advice = "Add --regression, or choose another column with --label-column."
+        message = f"{path}: the labels are numbers with decimals, such as {decimal}. {advice}"
+        raise DataError(message, path=path, argument="regression", value=False, hint="--regression")
     return result
-
-
-def pair_columns(first: str | None, second: str | None) -> list[tuple[Column, Column]]:
-    """Return the columns of two texts for each pair of usual names."""
-    return [
-        (Column("first text", (a,), first, "--first-column"), Column("second text", (b,), second, "--second-column"))
-        for a, b in TEXT_PAIRS
-    ]
 
 
 # --- Labels -------------------------------------------------------------------------------------------------
@@ -166,24 +147,13 @@ def _count_fault(labels: Sequence[str]) -> str | None:
     return None if len(labels) == 1 else f"expected one label, got {len(labels) or 'none'}"
 
 
-def _number(label: str) -> float | None:
-    try:
-        number = float(label)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def require_two_labels(labels: Sequence[str], path: Path | str, count: int) -> None:
     """Raise an error if there are fewer than two labels, since a classifier needs at least two."""
     if len(labels) < 2:
-        only = f"only {labels[0]!r}" if labels else "none"
-        raise DataError(
-            f"{path}: training needs at least two labels, got {only} in {number_of(count, 'example')}. Give another "
-            "file, or choose another column with --label-column.",
-            path=path,
-            value=list(labels),
-        )
+        found = f"{f'only {labels[0]!r}' if labels else 'none'} in {number_of(count, 'example')}"
+        advice = "Give another file, or choose another column with --label-column."
+        message = f"{path}: training needs at least two labels, got {found}. {advice}"
+        raise DataError(message, path=path, value=list(labels))
 
 
 def refuse_unseen(
@@ -205,47 +175,3 @@ def refuse_unseen(
         elif single and (fault := _count_fault(labels)):
             faults[index] = fault
     return result.without(faults, path).finish(path, "usable examples", skip_bad_rows=skip_bad_rows)
-
-
-# --- Columns without a header ---------------------------------------------------------------------------------
-
-
-def _guesser(path: Path, columns: Columns) -> Guess:
-    """Return a function that finds the columns of a table without a header."""
-
-    def guess(rows: Sequence[list[str]], width: int, numbered: Places) -> Places:
-        places = numbered or _guess_columns(path, rows, width, columns)
-        _refuse_unknown_header(path, rows, places[-1] or 0, columns)
-        return places
-
-    return guess
-
-
-def _guess_columns(path: Path, rows: Sequence[list[str]], width: int, columns: Columns) -> Places:
-    """Guess that the longest columns are texts, and a filled one with the fewest distinct values has the labels."""
-    cells = [[row[place].strip() if place < len(row) else "" for row in rows] for place in range(width)]
-    by_length = sorted(range(width), key=lambda place: -sum(map(len, cells[place])))
-    texts, others = sorted(by_length[: len(columns) - 1]), sorted(by_length[len(columns) - 1 :])
-    others = [place for place in others if all(cells[place])] or others
-    num_values = [len(set(column)) for column in cells]
-    label = min(others, key=lambda place: (num_values[place] < 2, num_values[place], place))
-    if num_values[label] > max(2, len(rows) // 2) and len(rows) > 10 and _number(cells[label][1]) is None:
-        message = f"{path} must have a known header or a column with repeated labels.{flags_hint(columns)}"
-        raise DataError(message, path=path)
-    return (*texts, label)
-
-
-def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, columns: Columns) -> None:
-    """Raise an error if only the first row's label is unique: the row is then a header with unknown names."""
-    labels = Counter(row[place].strip() for row in rows if len(row) > place)
-    first = rows[0][place].strip() if len(rows[0]) > place else ""
-    others = [count for label, count in labels.items() if label != first]
-    if len(rows) >= 5 and labels[first] == 1 and others and min(others) > 1 and _number(first) is None:
-        names = [name.strip() for name in rows[0]]
-        raise DataError(
-            f"{path}: the first line looks like a header: {show_header(names)}.{flags_hint(columns)} If it is an "
-            "example, add a header line above it.",
-            path=path,
-            line=1,
-            value=names,
-        )

@@ -7,7 +7,6 @@ endings choice1, choice2 …. In JSON lines the endings may be a list.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,10 +81,7 @@ def _read_table(path: Path, data: bytes | None, *, labelled: bool) -> ReadResult
                 return fault
         labels.add(str(label).strip())
         index = _label(label, len(endings)) if labelled else None
-        example = _example(context, opening or "", endings)
-        if isinstance(example, str) or isinstance(index, str):
-            return example if isinstance(example, str) else str(index)
-        return dataclasses.replace(example, label=index)
+        return _example(context, opening or "", endings, index)
 
     result = read_table(path, lambda names: [_columns(path, names, labelled=labelled)], convert, data=data)
     if labelled and num_columns > 1 and "0" not in labels and str(num_columns) in labels:
@@ -107,12 +103,8 @@ def _columns(path: Path, names: Sequence[str], *, labelled: bool) -> list[Column
     """Return the columns for context, opening, label and endings in a table with these column names."""
     columns = _context_and_endings(names)
     if columns is None:
-        raise DataError(
-            f"{path} needs columns for a context (sent1, context …) and its endings (ending0, ending1 …). Its columns: "
-            f"{show_header(names)}.",
-            path=path,
-            value=list(names),
-        )
+        needed = "columns for a context (sent1, context …) and its endings (ending0, ending1 …)"
+        raise DataError(f"{path} needs {needed}. Its columns: {show_header(names)}.", path=path, value=list(names))
     context, endings = columns
     numbers = [_number(name) for name in endings] if len(endings) > 1 else [0]
     if numbers != [*range(numbers[0], numbers[0] + len(numbers))] or numbers[0] > 1:
@@ -132,15 +124,17 @@ def _number(name: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _example(context: str, opening: str, endings: Sequence[str]) -> MultipleChoiceExample | str:
-    """Return the example without its label, or the reason why it is invalid."""
+def _example(
+    context: str, opening: str, endings: Sequence[str], label: int | str | None = None
+) -> MultipleChoiceExample | str:
+    """Return the example, or the reason why it is invalid; a `label` that is a str is such a reason."""
     if len(endings) < 2:
         return f"at least two endings are needed, got {number_of(len(endings), 'ending')}"
     texts = {"context": context, **{f"ending {index}": ending for index, ending in enumerate(endings)}}
     if fault := next(filter(None, (text_fault(role, text) for role, text in texts.items())), None):
         return fault
     whole = (f"{opening.strip()} {ending.strip()}".strip() for ending in endings)
-    return MultipleChoiceExample(context.strip(), tuple(whole))
+    return label if isinstance(label, str) else MultipleChoiceExample(context.strip(), tuple(whole), label)
 
 
 def _label(label: object, num_endings: int) -> int | str:

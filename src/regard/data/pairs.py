@@ -24,16 +24,12 @@ class Pair:
 
 
 def read_pairs(
-    paths: Sequence[Path | str] | Path | str,
-    *,
-    columns: tuple[str, str] | None = None,
-    skip_bad_rows: bool = False,
+    paths: Sequence[Path | str] | Path | str, *, columns: tuple[str, str] | None = None, skip_bad_rows: bool = False
 ) -> ReadResult[Pair]:
     """Read pairs from one table or from two line-aligned files.
 
     The columns of a table are those that `columns` names or numbers, or source and target, or src and tgt; without a
-    header the first two. Bad rows raise a DataError that lists them; with `skip_bad_rows` they are left out and
-    returned in `.bad`. Line-aligned files of different lengths, or a missing column, always raise.
+    header the first two. Bad rows raise an error, or with `skip_bad_rows` are returned in `.bad`.
     """
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if len(files) == 1:
@@ -48,8 +44,7 @@ def read_pairs(
 
 
 def _pair(cells: Sequence[str]) -> Pair | str:
-    source, target = cells
-    source, target = source.strip(), target.strip()
+    source, target = cells[0].strip(), cells[1].strip()
     if source and target and len(source) + len(target) <= MAX_CHARACTERS and "\0" not in source + target:
         return Pair(source, target)  # without calls that are not needed: files have millions of rows
     if not source and not target:
@@ -63,9 +58,9 @@ def _read_table(path: Path, columns: tuple[str, str] | None) -> ReadResult[Pair]
         known = ", ".join(f"{suffix}, {suffix}.gz" for suffix in TABLE_SUFFIXES)
         message = f"{path} is not a table of pairs ({known}). For plain text give two line-aligned files."
         raise UsageError(message, argument="data", path=path, allowed=TABLE_SUFFIXES)
-    given = columns or (None, None)
+    first, second = columns or (None, None)
     choices = [
-        (Column("source", (source,), given[0], "--columns"), Column("target", (target,), given[1], "--columns"))
+        (Column("source", (source,), first, "--columns"), Column("target", (target,), second, "--columns"))
         for source, target in SOURCE_TARGET
     ]
     return read_table(path, choices, _pair)
@@ -85,13 +80,10 @@ def _read_aligned(source: Path, target: Path, columns: tuple[str, str] | None) -
     if counts[0] != counts[1]:
         path, text = (source, sources) if counts[0] > counts[1] else (target, targets)
         line = min(counts) + 1
-        raise DataError(
-            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line n of one must translate line n of "
-            f"the other. The first extra line is {path}:{line}: {shortened(text.lines[line - 1])!r}.",
-            path=path,
-            line=line,
-            value=counts,
-        )
+        extra = f"The first extra line is {path}:{line}: {shortened(text.lines[line - 1])!r}."
+        rule = "line n of one must translate line n of the other"
+        message = f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; {rule}. {extra}"
+        raise DataError(message, path=path, line=line, value=counts)
 
     undecodable = targets.undecodable | sources.undecodable
     rows = enumerate(zip(sources.lines, targets.lines, strict=True), start=1)

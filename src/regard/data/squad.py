@@ -42,10 +42,9 @@ class Question:
 def read_questions(
     path: Path | str, *, answered: bool = True, skip_bad_rows: bool = False, data: bytes | None = None
 ) -> ReadResult[Question]:
-    """Read all questions of a SQuAD file, or of `data` that came from it.
+    """Read all questions of a SQuAD file, or of `data` that came from it. Unless `answered`, gold answers are ignored.
 
-    Bad questions raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. A
-    file that is not JSON of this structure always raises. Unless `answered`, gold answers are ignored.
+    Bad questions raise an error, or with `skip_bad_rows` are returned in `.bad`.
     """
     path = Path(path)
     result: ReadResult[Question] = ReadResult()
@@ -119,12 +118,9 @@ def _articles(path: Path, text: str) -> list[Any]:
     articles = content.get("data") if isinstance(content, dict) else None
     if not isinstance(articles, list):
         keys = f" with the keys {', '.join(map(shortened, content))}" if isinstance(content, dict) else ""
-        raise DataError(
-            f'{path} is {type_name(content)}{keys}. A SQuAD file is an object whose "data" is a list of articles with '
-            '"paragraphs", each with a "context" and "qas".',
-            path=path,
-            argument="data",
-        )
+        wanted = 'an object whose "data" is a list of articles with "paragraphs", each with a "context" and "qas"'
+        message = f"{path} is {type_name(content)}{keys}. A SQuAD file is {wanted}."
+        raise DataError(message, path=path, argument="data")
     return articles
 
 
@@ -165,8 +161,8 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question |
         return f"repeated id {name!r}"
     if not isinstance(question, str) or not question.strip():
         return f"question {name!r} is empty"
-    texts = {"id": str(id_), "question": question, "context": passage}
-    fault = next(filter(None, (json_text_fault(key, text) for key, text in texts.items())), None)
+    fault = json_text_fault("id", str(id_)) or json_text_fault("question", question)
+    fault = fault or json_text_fault("context", passage)
     answers = _answers(passage, entry)
     impossible = bool(entry.get("is_impossible", False))
     if fault or isinstance(answers, str):

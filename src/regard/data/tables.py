@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,6 @@ class Column:
 Columns = Sequence[Column]
 Choices = Sequence[Columns]  # alternatives with the same roles; the first one in the table is used
 Places = tuple[int | None, ...]  # the index of each column; None for an optional column that is missing
-Guess = Callable[[Sequence[list[str]], int, Places], Places]  # (rows, number of columns, places given or ()) → places
 E = TypeVar("E")
 Convert = Callable[[Sequence[Any]], E | str]  # the wanted cells of a row → an example, or why it is bad
 ChoicesOf = Callable[[Sequence[str]], Choices]  # from the lowercase names of the columns
@@ -84,7 +84,7 @@ def read_table(
     data: bytes | None = None,
     suffix: str = "",
     other_names: Iterable[str] = (),
-    guess: Guess | None = None,
+    guess: bool = False,
     exact: bool = False,
 ) -> ReadResult[E]:
     """The examples that `convert` makes of the wanted cells of each row; it returns a reason for a bad row.
@@ -121,7 +121,7 @@ def read_table(
     else:
         above += rows
         filled = [cells for _, cells in above if not isinstance(cells, str) and width_of(cells)]
-        places, width, notes = _columns_without_header(path, filled, choices[0], delimiter, guess, exact=exact)
+        places, width, notes = _columns_without_header(path, filled, choices[0], delimiter, guess=guess, exact=exact)
         rows, subject = iter(above), "most rows have"
     result.remarks += notes
     result.collect(path, rows, _of_cells(convert, places, width, subject, delimiter))
@@ -157,6 +157,15 @@ def json_text_fault(key: str, value: object) -> str | None:
     except UnicodeEncodeError:
         return f"{key!r} contains half of a character (a lone surrogate)"
     return None
+
+
+def as_number(text: str) -> float | None:
+    """The finite number that a text writes, or None."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 # --- Rows ---------------------------------------------------------------------------------------------------
@@ -295,6 +304,14 @@ def _parse_json(line: str) -> dict[str, Any] | str:
 # --- Finding columns ----------------------------------------------------------------------------------------
 
 
+def pair_columns(first: str | None, second: str | None) -> list[tuple[Column, Column]]:
+    """Return the columns of two texts for each pair of usual names."""
+    return [
+        (Column("first text", (a,), first, "--first-column"), Column("second text", (b,), second, "--second-column"))
+        for a, b in TEXT_PAIRS
+    ]
+
+
 def normalized(header: Sequence[str]) -> list[str]:
     return [name.strip().lower() for name in header]
 
@@ -328,7 +345,7 @@ def _match_columns(path: Path, header: Sequence[str], choices: Choices) -> Place
     return None
 
 
-def _find_columns(path: Path, header: Sequence[str], choices: Choices) -> tuple[Places, tuple[str, ...]]:
+def _find_columns(path: Path, header: Sequence[str], choices: Choices) -> tuple[Places, list[str]]:
     """Return the result of `_match_columns` and notes on the chosen columns; raise an error if columns are missing."""
     names = normalized(header)
     for column in choices[0]:
@@ -336,25 +353,21 @@ def _find_columns(path: Path, header: Sequence[str], choices: Choices) -> tuple[
             raise _missing_column(path, column, header)
     places = _match_columns(path, header, choices)
     if places is not None:
-        return _distinct(path, places, choices[0]), _header_note(path, header, places, choices)
+        return _distinct(path, places, choices[0]), _header_notes(path, header, places, choices)
     lacking = [[c for c in columns if c.required and _place(path, names, c) is None] for columns in choices]
     missing = min(lacking, key=len)
-    raise DataError(
-        f"{path} has no column for {_listed([column.role for column in missing])}. Its columns: {show_header(header)}."
-        f"{flags_hint(choices[0])}",
-        path=path,
-        argument=missing[0].argument,
-        value=[name.strip() for name in header],
-    )
+    roles, hint = _listed([column.role for column in missing]), _flags_hint(choices[0])
+    message = f"{path} has no column for {roles}. Its columns: {show_header(header)}.{hint}"
+    raise DataError(message, path=path, argument=missing[0].argument, value=[name.strip() for name in header])
 
 
 def _columns_without_header(
-    path: Path, rows: Sequence[list[str]], columns: Columns, delimiter: str, guess: Guess | None, *, exact: bool
-) -> tuple[Places, int, tuple[str, ...]]:
+    path: Path, rows: Sequence[list[str]], columns: Columns, delimiter: str, *, guess: bool, exact: bool
+) -> tuple[Places, int, list[str]]:
     """Return the indices of the columns, the number of columns in the table, and notes.
 
-    Use the numbers that the user gave, else `guess`, else the first columns. In the last case, `exact` means that the
-    table must not have other columns.
+    Use the numbers that the user gave; else with `guess` the contents, where the last of `columns` has labels; else the
+    first columns. In the last case, `exact` means that the table must not have other columns.
     """
     required = [column for column in columns if column.required]
     roles = _listed([column.role for column in required])
@@ -362,28 +375,51 @@ def _columns_without_header(
     if num_cells < len(required):
         other = next((mark for mark in DELIMITERS if mark != delimiter and mark in rows[0][0]), None)
         hint = f" The columns seem to be separated by {DELIMITERS[other]}." if other else ""
-        raise DataError(
-            f"{path} must have at least {len(required)} columns ({roles}), separated by {DELIMITERS[delimiter]}, got "
-            f"{number_of(num_cells, 'column')} ({shortened(rows[0][0])!r}).{hint}",
-            path=path,
-            value=num_cells,
-            hint=other,
-        )
+        found = f"{number_of(num_cells, 'column')} ({shortened(rows[0][0])!r})"
+        needed = f"at least {len(required)} columns ({roles}), separated by {DELIMITERS[delimiter]}"
+        raise DataError(f"{path} must have {needed}, got {found}.{hint}", path=path, value=num_cells, hint=other)
     width = max(_most_common(map(width_of, rows)), len(required))
     places = _numbered_places(path, columns, width)
     has_note = not places
-    if guess is not None:
-        places = guess(rows, width, places)
+    if guess:
+        places = places or _guess_columns(path, rows, width, columns)
+        _refuse_unknown_header(path, rows, places[-1] or 0, columns)
     elif not places:
         if exact and width > len(required):
-            hint = flags_hint(columns) or f" Add a header with {_listed([column.names[0] for column in required])}."
+            hint = _flags_hint(columns) or f" Add a header with {_listed([column.names[0] for column in required])}."
             message = f"{path}: cannot tell which of the columns ({show_header(rows[0])}) have {roles}.{hint}"
             raise DataError(message, path=path, value=width)
         has_note = width > len(required)
         places = tuple(required.index(column) if column.required else None for column in columns)
     numbers = (None if place is None else str(place + 1) for place in places)
-    notes = _note(path, columns, numbers, f" (of {width}; it has no header)") if has_note else ()
+    notes = [_note(path, columns, numbers, f" (of {width}; it has no header)")] if has_note else []
     return places, width, notes
+
+
+def _guess_columns(path: Path, rows: Sequence[list[str]], width: int, columns: Columns) -> Places:
+    """Guess that the longest columns are texts, and a filled one with the fewest distinct values has the labels."""
+    cells = [[row[place].strip() if place < len(row) else "" for row in rows] for place in range(width)]
+    by_length = sorted(range(width), key=lambda place: -sum(map(len, cells[place])))
+    texts, others = sorted(by_length[: len(columns) - 1]), sorted(by_length[len(columns) - 1 :])
+    others = [place for place in others if all(cells[place])] or others
+    num_values = [len(set(column)) for column in cells]
+    label = min(others, key=lambda place: (num_values[place] < 2, num_values[place], place))
+    if num_values[label] > max(2, len(rows) // 2) and len(rows) > 10 and as_number(cells[label][1]) is None:
+        message = f"{path} must have a known header or a column with repeated labels.{_flags_hint(columns)}"
+        raise DataError(message, path=path)
+    return (*texts, label)
+
+
+def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, columns: Columns) -> None:
+    """Raise an error if only the first row's label is unique: the row is then a header with unknown names."""
+    labels = Counter(row[place].strip() for row in rows if len(row) > place)
+    first = rows[0][place].strip() if len(rows[0]) > place else ""
+    others = [count for label, count in labels.items() if label != first]
+    if len(rows) >= 5 and labels[first] == 1 and others and min(others) > 1 and as_number(first) is None:
+        names, hint = [name.strip() for name in rows[0]], _flags_hint(columns)
+        advice = f"{hint} If it is an example, add a header line above it."
+        message = f"{path}: the first line looks like a header: {show_header(names)}.{advice}"
+        raise DataError(message, path=path, line=1, value=names)
 
 
 def _most_common(numbers: Iterable[int]) -> int:
@@ -437,7 +473,7 @@ def _distinct(path: Path, places: Places, columns: Columns) -> Places:
         if place is not None and place in places[:index]:
             column, other = columns[index], columns[places.index(place)]
             roles = f"{other.role} and {column.role}"
-            message = f"{path}: column {place + 1} cannot be used for both {roles}.{flags_hint(columns)}"
+            message = f"{path}: column {place + 1} cannot be used for both {roles}.{_flags_hint(columns)}"
             raise UsageError(message, path=path, argument=column.argument, value=column.given)
     return places
 
@@ -445,23 +481,20 @@ def _distinct(path: Path, places: Places, columns: Columns) -> Places:
 # --- Notes and messages -------------------------------------------------------------------------------------
 
 
-def _note(path: Path, columns: Columns, names: Iterable[str | None], rest: str = "") -> tuple[str, ...]:
+def _note(path: Path, columns: Columns, names: Iterable[str | None], rest: str = "") -> str:
     """Return a note on the chosen columns."""
     taken = ", ".join(f"{column.role} {name}" for column, name in zip(columns, names, strict=True) if name)
-    return (f"columns: {taken} in {path.name}{rest}.{flags_hint(columns)}",)
+    return f"columns: {taken} in {path.name}{rest}.{_flags_hint(columns)}"
 
 
-def _header_note(path: Path, header: Sequence[str], places: Places, choices: Choices) -> tuple[str, ...]:
-    """Return a note on the columns chosen from a header, or () if the choice is obvious."""
+def _header_notes(path: Path, header: Sequence[str], places: Places, choices: Choices) -> list[str]:
+    """Return a note on the columns chosen from a header, or none if the choice is obvious."""
     taken = [None if place is None else shortened(header[place].strip()) for place in places]
     first_names = {column.names[0] for columns in choices for column in columns if column.names}
-    obvious = all(
-        name is None or column.given or name.lower() in first_names
-        for column, name in zip(choices[0], taken, strict=True)
-    )
-    if obvious or width_of(header) <= len(taken) - taken.count(None):
-        return ()
-    return _note(path, choices[0], (name and repr(name) for name in taken))
+    chosen = {name.lower() for column, name in zip(choices[0], taken, strict=True) if name and not column.given}
+    if chosen <= first_names or width_of(header) <= len(taken) - taken.count(None):
+        return []
+    return [_note(path, choices[0], (name and repr(name) for name in taken))]
 
 
 def width_of(cells: Sequence[str]) -> int:
@@ -483,5 +516,5 @@ def _flags(columns: Columns) -> str:
     return _listed(list(dict.fromkeys(column.flag for column in columns if column.flag)))
 
 
-def flags_hint(columns: Columns) -> str:
+def _flags_hint(columns: Columns) -> str:
     return f" Choose columns with {_flags(columns)}." if _flags(columns) else ""
