@@ -5,7 +5,7 @@ A model that trains on such cuts learns what the parts mean and overfits a small
 cut in the usual way.
 
 For each word a handful of cuts is drawn once, from the word itself, and training picks among them: that is quick,
-and the same seed gives the same ids again. Nothing here knows sentences, models or batches.
+and the same seed gives the same ids again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 import torch
 
-from regard.tokenizers.tokenizer import KINDS_WITH_MERGES, Tokenizer
-from regard.utils.errors import UsageError
+from regard.tokenizers.tokenizer import Tokenizer
 
 CUTS = 16  # of each word that are drawn once
 
@@ -25,11 +24,8 @@ class BPEDropout:
     """Ids of words, differently cut each time."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, *, seed: int = 0) -> None:
-        if share and tokenizer.kind not in KINDS_WITH_MERGES:
-            raise UsageError(
-                f"bpe_dropout leaves out merges, and a {tokenizer.kind} tokenizer has none; "
-                f"kinds with merges: {', '.join(KINDS_WITH_MERGES)}."
-            )
+        if share:
+            tokenizer.require_merges("has no merges that bpe_dropout could leave out")
         self.tokenizer, self.share, self.seed = tokenizer, share, seed
         self._cuts: dict[str, list[list[int]]] = {}
 
