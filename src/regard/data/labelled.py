@@ -1,4 +1,4 @@
-"""Read labelled texts and labelled pairs of texts from tables.
+"""Read labelled texts, labelled pairs of texts, and multiple-choice examples from tables.
 
 Columns are found by their usual names, or in a table without a header by their content: texts are long and distinct,
 labels are short and repeat. Users may instead give the names or numbers of the columns.
@@ -12,20 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.data.files import ReadResult, shortened, type_name
+from regard.data.files import FileLines, ReadResult, shortened, type_name
 from regard.data.tables import (
+    CONTEXTS,
+    ENDINGS,
     LABELS,
     NUMBERS,
+    OPENINGS,
     TEXTS,
     Column,
     as_number,
     json_text_fault,
+    normalized,
     pair_columns,
     read_table,
+    show_header,
+    split_tabs,
+    table_suffix,
     text_fault,
 )
 from regard.utils.errors import DataError, UsageError, number_of
 
+ENDING = re.compile(r"(?:ending|choice)_?(\d{1,3})")  # the name of a column with an ending
 MAX_LABEL = 100  # maximum number of characters; anything longer is probably a text in the wrong column
 
 T = TypeVar("T")
@@ -46,6 +54,15 @@ class LabelledPair:
     first: str
     second: str
     label: str | float
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleChoiceExample:
+    """A context, its possible endings, and the index of the correct ending (None if unknown)."""
+
+    context: str
+    endings: tuple[str, ...]
+    label: int | None = None
 
 
 def read_labelled(
@@ -175,3 +192,115 @@ def refuse_unseen(
         elif single and (fault := _count_fault(labels)):
             faults[index] = fault
     return result.without(faults, path).finish(path, "usable examples", skip_bad_rows=skip_bad_rows)
+
+
+# --- Multiple choice ----------------------------------------------------------------------------------------
+
+
+def read_endings(
+    path: Path | str, *, data: bytes | None = None, labelled: bool = True, skip_bad_rows: bool = False
+) -> ReadResult[MultipleChoiceExample]:
+    """Read contexts and their endings from a file, or from `data` if it is given, with the columns of SWAG.
+
+    `sent1` is the context, `sent2` (optional) begins every ending, `ending0`, `ending1` … are the endings, and `label`
+    is the index of the correct ending, counted from 0. The context may also be called context or premise, and the
+    endings choice1, choice2 …. In JSON lines the endings may be a list. Without `labelled`, labels are ignored, and a
+    line of plain text may have a context and its endings, separated by tabs. Bad rows are handled as in
+    `read_labelled`.
+    """
+    path = Path(path)
+    result: ReadResult[MultipleChoiceExample] = ReadResult()
+    is_table = labelled or bool(table_suffix(path))
+    if not is_table:
+        text = FileLines.read(path, result.checksums, data)
+        first = next((line for line in text.lines if line.strip()), "")
+        is_table = _context_and_endings(normalized(first.split("\t"))) is not None
+    if is_table:
+        result = _read_endings(path, data, labelled=labelled)
+    else:
+        result.collect(path, text.rows(split_tabs), lambda cells: _choice_example(cells[0], "", cells[1:]))
+    return result.finish(path, "choices", skip_bad_rows=skip_bad_rows, can_skip=labelled)
+
+
+def _read_endings(path: Path, data: bytes | None, *, labelled: bool) -> ReadResult[MultipleChoiceExample]:
+    labels: set[str] = set()
+    num_columns = 0
+
+    def convert(cells: Sequence[Any]) -> MultipleChoiceExample | str:
+        nonlocal num_columns
+        context, opening, label, *endings = cells
+        num_columns = len(endings)
+        if num_columns == 1:
+            [endings] = endings
+            if not isinstance(endings, list):
+                return f"the endings must be a list, got {type_name(endings)}"
+            if fault := next(filter(None, (json_text_fault("ending", ending) for ending in endings)), None):
+                return fault
+        labels.add(str(label).strip())
+        index = _choice_label(label, len(endings)) if labelled else None
+        return _choice_example(context, opening or "", endings, index)
+
+    result = read_table(path, lambda names: [_choice_columns(path, names, labelled=labelled)], convert, data=data)
+    if labelled and num_columns > 1 and "0" not in labels and str(num_columns) in labels:
+        message = f"{path}: the labels seem to count from 1 to {num_columns}. Subtract 1 from each label."
+        raise DataError(message, path=path, argument="label", value=num_columns)
+    return result
+
+
+def _context_and_endings(names: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the column of the context and the columns of the endings, or of their list; None if one is missing."""
+    context = next((name for name in CONTEXTS if name in names), None)
+    endings = sorted(filter(ENDING.fullmatch, dict.fromkeys(names)), key=_ending_number)
+    if len(endings) < 2:
+        endings = [name for name in ENDINGS if name in names][:1]
+    return None if context is None or not endings else (context, endings)
+
+
+def _choice_columns(path: Path, names: Sequence[str], *, labelled: bool) -> list[Column]:
+    """Return the columns for context, opening, label and endings in a table with these column names."""
+    columns = _context_and_endings(names)
+    if columns is None:
+        needed = "columns for a context (sent1, context …) and its endings (ending0, ending1 …)"
+        raise DataError(f"{path} needs {needed}. Its columns: {show_header(names)}.", path=path, value=list(names))
+    context, endings = columns
+    numbers = [_ending_number(name) for name in endings] if len(endings) > 1 else [0]
+    if numbers != [*range(numbers[0], numbers[0] + len(numbers))] or numbers[0] > 1:
+        message = f"{path}: endings must be numbered from 0 or 1 without gaps, got {', '.join(endings)}."
+        raise DataError(message, path=path, value=endings)
+    return [
+        Column("context", (context,)),
+        # HellaSwag's ctx is ctx_a followed by ctx_b.
+        Column("opening", OPENINGS if context in ("sent1", "ctx_a") else (), required=False),
+        Column("label", ("label",) if labelled else (), required=labelled, is_text=False),
+        *(Column(name, (name,), is_text=len(endings) > 1) for name in endings),
+    ]
+
+
+def _ending_number(name: str) -> int:
+    match = ENDING.fullmatch(name)
+    return int(match[1]) if match else 0
+
+
+def _choice_example(
+    context: str, opening: str, endings: Sequence[str], label: int | str | None = None
+) -> MultipleChoiceExample | str:
+    """Return the example, or the reason why it is invalid; a `label` that is a str is such a reason."""
+    if len(endings) < 2:
+        return f"at least two endings are needed, got {number_of(len(endings), 'ending')}"
+    texts = {"context": context, **{f"ending {index}": ending for index, ending in enumerate(endings)}}
+    if fault := next(filter(None, (text_fault(role, text) for role, text in texts.items())), None):
+        return fault
+    whole = (f"{opening.strip()} {ending.strip()}".strip() for ending in endings)
+    return label if isinstance(label, str) else MultipleChoiceExample(context.strip(), tuple(whole), label)
+
+
+def _choice_label(label: object, num_endings: int) -> int | str:
+    """Return the index of the correct ending, or the reason why the label is invalid."""
+    if isinstance(label, bool) or not isinstance(label, (int, float, str)):
+        return f"the label must be the index of an ending, got {type_name(label)}"
+    written = str(label).strip()
+    if not written:
+        return "the label is empty"
+    indices = {str(index): index for index in range(num_endings)}
+    fault = f"the label must be the index of an ending (0 to {num_endings - 1}), got {shortened(written)!r}"
+    return indices.get(written.removesuffix(".0"), fault)

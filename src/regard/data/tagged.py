@@ -48,11 +48,7 @@ Parse = Callable[[str], tuple[str, str] | str | None]  # a line → word and tag
 
 
 def read_tagged(
-    path: Path | str,
-    *,
-    tag_column: str | None = None,
-    repair_tags: bool = False,
-    skip_bad_rows: bool = False,
+    path: Path | str, *, tag_column: str | None = None, repair_tags: bool = False, skip_bad_rows: bool = False
 ) -> ReadResult[Tagged]:
     """Read sentences with tags.
 

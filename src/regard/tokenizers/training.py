@@ -13,16 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.tokenizers.tokenizer import (
-    BYTE_TOKENS,
-    CHARACTER_PATTERN,
-    SPACE_MARK,
-    SpecialTokens,
-    Tokenizer,
-    add_special_tokens,
-)
+from regard.tokenizers.tokenizer import BYTE_TOKENS, CHARACTER_PATTERN, SPACE_MARK, SpecialTokens, Tokenizer
 from regard.utils.errors import DataError, UsageError, unknown
 
 # A word keeps its inner apostrophes and hyphens; every other mark is a token of its own.
@@ -89,7 +82,7 @@ def train_tokenizer(
     if isinstance(texts, str):
         raise UsageError("texts must be a list of texts, got one str; put it into a list.")
     backend = _TRAINERS[kind](_not_blank(texts), _Request(vocab_size, special, min_frequency, lowercase))
-    add_special_tokens(backend, special)
+    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in special])
     found = backend.get_vocab_size()
     if found > vocab_size:
         smallest = len(special) + len(BYTE_TOKENS)

@@ -6,7 +6,7 @@ that the lexicon allows as its objects.
 
 from __future__ import annotations
 
-from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.labelled import MultipleChoiceExample
 from regard.data.synthetic.clauses import PAST_TIME_PHRASES, VERBS_OF_PEOPLE
 from regard.data.synthetic.english import english_text
 from regard.data.synthetic.lexicon import Verb
