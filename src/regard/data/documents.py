@@ -25,6 +25,7 @@ from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import DataError, UsageError
 
 Places = npt.NDArray[np.int64]
+Sentence = tuple[str, bool]  # its text, and whether it is the first of a document
 
 HEADING = re.compile(
     r"\s*(?:(?:=\s?)+\s*(?P<wiki>[^=\s](?:.*[^=\s])?)\s*(?:=\s?)+|#{1,6}\s+(?P<markdown>\S.*?)\s*)\s*$"
@@ -81,13 +82,6 @@ class Documents:
         return Documents(self.ids[begin:end], sentences, documents, words)
 
 
-class _Sentence(NamedTuple):
-    """A sentence and whether it is the first of a document."""
-
-    text: str
-    begins: bool
-
-
 def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Documents:
     """Read and encode a corpus. Sentences with more than `longest` ids are split. A large corpus is memory-mapped."""
     if corpus.is_small():
@@ -142,24 +136,24 @@ class _State:
     only_headings: bool = False
 
 
-def _sentences(text: str, state: _State) -> Iterator[_Sentence]:
+def _sentences(text: str, state: _State) -> Iterator[Sentence]:
     """Yield the sentences of a chunk of text that ends at a line end."""
     for line in text.removesuffix("\n").split("\n"):
         heading = HEADING.match(line) if len(line) <= MAX_HEADING and not state.whole else None
         if heading:
             # A title and the heading of its first section belong to one document.
             begins = state.is_new or not state.only_headings
-            yield _Sentence((heading["wiki"] or heading["markdown"]).strip(), begins)
+            yield (heading["wiki"] or heading["markdown"]).strip(), begins
             state.has_heading, state.is_new, state.only_headings = True, False, True
         elif not line.strip():
             state.is_new = state.is_new or not (state.has_heading or state.whole)
         else:
             for sentence in split_sentences(line):
-                yield _Sentence(sentence, state.is_new)
+                yield sentence, state.is_new
                 state.is_new = state.only_headings = False
 
 
-def _sentence_lists(corpus: Corpus) -> Iterator[list[_Sentence]]:
+def _sentence_lists(corpus: Corpus) -> Iterator[list[Sentence]]:
     """Yield a list of sentences for each chunk of a corpus."""
     for file in corpus.files:
         state = _State(whole=is_json_lines(file))
@@ -178,28 +172,28 @@ class _Encoded(NamedTuple):
     words: int
 
 
-def _encoded(parts: Iterable[Sequence[_Sentence]], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
+def _encoded(parts: Iterable[Sequence[Sentence]], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
     if longest < 1:
         raise UsageError(f"longest must be at least 1 token, got {longest}.", argument="longest", value=longest)
     begins = False  # if the first sentence of a document has no tokens, the next one becomes the first
     for sentences in _batched(parts):
         lengths: list[int] = []
         all_begins: list[bool] = []
-        rows = tokenizer.encode_batch([sentence.text for sentence in sentences])
-        for row, sentence in zip(rows, sentences, strict=True):
-            begins = begins or sentence.begins
+        rows = tokenizer.encode_batch([text for text, _ in sentences])
+        for row, (_, is_first) in zip(rows, sentences, strict=True):
+            begins = begins or is_first
             for start in range(0, len(row), longest):
                 lengths.append(min(longest, len(row) - start))
                 all_begins.append(begins)
                 begins = False
         ids = np.fromiter(itertools.chain.from_iterable(rows), id_type(tokenizer), sum(lengths))
-        words = sum(len(sentence.text.split()) for sentence in sentences)
+        words = sum(len(text.split()) for text, _ in sentences)
         yield _Encoded(ids, np.array(lengths, dtype=np.int64), np.array(all_begins, dtype=bool), words)
 
 
-def _batched(parts: Iterable[Sequence[_Sentence]], min_size: int = 1 << 12) -> Iterator[list[_Sentence]]:
+def _batched(parts: Iterable[Sequence[Sentence]], min_size: int = 1 << 12) -> Iterator[list[Sentence]]:
     """Merge lists of sentences into larger ones, since a tokenizer encodes large lists faster per sentence."""
-    batch: list[_Sentence] = []
+    batch: list[Sentence] = []
     for sentences in parts:
         batch += sentences
         if len(batch) >= min_size:

@@ -14,11 +14,8 @@ from typing import Any, TypeVar
 
 from regard.data.files import FileLines, ReadResult, shortened, type_name
 from regard.data.tables import (
-    CONTEXTS,
-    ENDINGS,
     LABELS,
     NUMBERS,
-    OPENINGS,
     TEXTS,
     Column,
     as_number,
@@ -33,6 +30,9 @@ from regard.data.tables import (
 )
 from regard.utils.errors import DataError, UsageError, number_of
 
+CONTEXTS = ("sent1", "ctx_a", "context", "premise", "ctx")  # usual names, for multiple choice
+OPENINGS = ("sent2", "ctx_b")  # the start of every ending
+ENDINGS = ("endings", "choices")  # a JSON list of all endings
 ENDING = re.compile(r"(?:ending|choice)_?(\d{1,3})")  # the name of a column with an ending
 MAX_LABEL = 100  # maximum number of characters; anything longer is probably a text in the wrong column
 

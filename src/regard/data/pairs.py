@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.data.files import EMPTY_LINE, FileLines, ReadResult, shortened
-from regard.data.tables import SOURCE_TARGET, TABLE_SUFFIXES, Column, read_table, table_suffix, text_fault
+from regard.data.tables import TABLE_SUFFIXES, Column, read_table, table_suffix, text_fault
 from regard.utils.errors import DataError, UsageError
 
+SOURCE_TARGET = (("source", "target"), ("src", "tgt"))  # usual names of columns
 MAX_CHARACTERS = 10_000  # of a sentence
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import BadRow, ReadResult, decode, read_bytes, shortened, type_name
-from regard.data.tables import MAX_CHARACTERS, PASSAGES, QUESTIONS, Column, json_text_fault, read_table, text_fault
+from regard.data.tables import MAX_CHARACTERS, Column, json_text_fault, read_table, text_fault
 from regard.utils.errors import DataError, number_of
 
-UNANSWERED = {"answers": [], "is_impossible": True}  # replaces the gold answers of an entry if they are ignored
+QUESTIONS = ("question", "query")  # usual names of columns
+PASSAGES = ("passage", "context", "paragraph", "text", "document")
 COLUMNS = (
     Column("question", QUESTIONS),
     Column("passage", PASSAGES),
@@ -53,13 +54,13 @@ def read_questions(
     counts: Counter[str] = Counter()
     faults: list[tuple[dict[str, Any], int, str]] = []
     for place, passage, entry in _entries(path, _articles(path, text)):
-        question = _question(passage, entry if answered else {**entry, **UNANSWERED}, seen)
+        question = _question(passage, entry, seen, answered=answered)
         key = repr(entry.get("id"))
         if isinstance(question, str):
             faults.append((entry, counts[key], f"{place}: {question}"))
         else:
             seen.add(question.id)
-            result.add(0, question if answered else dataclasses.replace(question, impossible=False))
+            result.add(0, question)
         counts[key] += 1
     lines = _lines_of(text) if faults and "\n" in text else {}
     result.bad += [BadRow(str(path), _line_of(lines, entry, before), fault) for entry, before, fault in faults]
@@ -151,7 +152,7 @@ def _list(path: Path, place: str, parent: object, key: str) -> list[Any]:
     return value
 
 
-def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question | str:
+def _question(passage: str, entry: dict[str, Any], seen: set[str], *, answered: bool) -> Question | str:
     """The question of an entry, or what is wrong with it."""
     id_, question = entry.get("id"), entry.get("question")
     if not isinstance(id_, (str, int)) or isinstance(id_, bool) or id_ == "":
@@ -163,13 +164,13 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question |
         return f"question {name!r} is empty"
     fault = json_text_fault("id", str(id_)) or json_text_fault("question", question)
     fault = fault or json_text_fault("context", passage)
-    answers = _answers(passage, entry)
-    impossible = bool(entry.get("is_impossible", False))
+    answers = _answers(passage, entry) if answered else ()
+    impossible = answered and bool(entry.get("is_impossible", False))
     if fault or isinstance(answers, str):
         return f"{name!r}: {fault or answers}"
     if impossible and answers:
         return f"{name!r}: is_impossible, but it has {number_of(len(answers), 'answer')}"
-    if not impossible and not answers:
+    if answered and not impossible and not answers:
         return f"{name!r}: no answers, and it is not marked as is_impossible"
     return Question(str(id_), question.strip(), passage, answers, impossible)
 

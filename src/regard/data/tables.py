@@ -12,11 +12,13 @@ import difflib
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter, methodcaller
 from pathlib import Path
+from statistics import mode
 from typing import Any, TypeVar
 
 from regard.data.files import EMPTY_LINE, FileLines, ReadResult, Row, shortened, type_name
@@ -30,17 +32,11 @@ TEXT_PAIRS = (
     ("sentence1", "sentence2"), ("#1 string", "#2 string"), ("sentence_a", "sentence_b"), ("question1", "question2"),
     ("question", "sentence"), ("premise", "hypothesis"), ("text1", "text2"), ("first", "second"),
 )  # fmt: skip
-SOURCE_TARGET = (("source", "target"), ("src", "tgt"))
-QUESTIONS = ("question", "query")
-PASSAGES = ("passage", "context", "paragraph", "text", "document")
-CONTEXTS = ("sent1", "ctx_a", "context", "premise", "ctx")  # for multiple choice
-OPENINGS = ("sent2", "ctx_b")  # the start of every ending
-ENDINGS = ("endings", "choices")  # a JSON list of all endings
-
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl")
 MAX_CHARACTERS = 10_000_000  # of a text: more than any document, less than a file without line ends
 NUM_DELIMITER_ROWS = 10  # rows of a .csv from which its delimiter is guessed
 MAX_CELL = 1 << 27  # characters; the csv module's own limit of 131,072 is shorter than many documents
+SURROGATE = re.compile("[\ud800-\udfff]")
 DELIMITERS = {";": "semicolons", ",": "commas", "\t": "tabs"}
 
 
@@ -150,13 +146,9 @@ def json_text_fault(key: str, value: object) -> str | None:
     """Why a JSON value is not a text; None if it is one."""
     if not isinstance(value, str):
         return f"{key!r} is {type_name(value)}, not a text"
-    if value.isascii():
-        return None
-    try:  # JSON may escape half of a surrogate pair, such as "\ud83d", which is no character
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return f"{key!r} contains half of a character (a lone surrogate)"
-    return None
+    # JSON may escape half of a surrogate pair, such as "\ud83d", which is no character.
+    is_whole = value.isascii() or not SURROGATE.search(value)
+    return None if is_whole else f"{key!r} contains half of a character (a lone surrogate)"
 
 
 def as_number(text: str) -> float | None:
@@ -294,10 +286,8 @@ def _parse_json(line: str) -> dict[str, Any] | str:
         return EMPTY_LINE
     try:
         record = json.loads(line)
-    except RecursionError:
-        return "not valid JSON (nested too deeply)"
-    except ValueError as error:
-        return f"not valid JSON ({error})"
+    except (RecursionError, ValueError) as error:
+        return f"not valid JSON ({'nested too deeply' if isinstance(error, RecursionError) else error})"
     return record if isinstance(record, dict) else f"not a JSON object but {type_name(record)}"
 
 
@@ -371,14 +361,14 @@ def _columns_without_header(
     """
     required = [column for column in columns if column.required]
     roles = _listed([column.role for column in required])
-    num_cells = _most_common(map(len, rows))
+    num_cells = mode(map(len, rows))
     if num_cells < len(required):
         other = next((mark for mark in DELIMITERS if mark != delimiter and mark in rows[0][0]), None)
         hint = f" The columns seem to be separated by {DELIMITERS[other]}." if other else ""
         found = f"{number_of(num_cells, 'column')} ({shortened(rows[0][0])!r})"
         needed = f"at least {len(required)} columns ({roles}), separated by {DELIMITERS[delimiter]}"
         raise DataError(f"{path} must have {needed}, got {found}.{hint}", path=path, value=num_cells, hint=other)
-    width = max(_most_common(map(width_of, rows)), len(required))
+    width = max(mode(map(width_of, rows)), len(required))
     places = _numbered_places(path, columns, width)
     has_note = not places
     if guess:
@@ -420,10 +410,6 @@ def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, co
         advice = f"{hint} If it is an example, add a header line above it."
         message = f"{path}: the first line looks like a header: {show_header(names)}.{advice}"
         raise DataError(message, path=path, line=1, value=names)
-
-
-def _most_common(numbers: Iterable[int]) -> int:
-    return Counter(numbers).most_common(1)[0][0]
 
 
 def _numbered_places(path: Path, columns: Columns, width: int) -> Places:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mode
 from typing import NamedTuple
 
 from regard.data.files import BadRow, FileLines, ReadResult, shortened
@@ -95,8 +96,7 @@ def _column_parser(path: Path, lines: Sequence[str], tag_column: str | None) -> 
     def split(line: str) -> list[str]:
         return [cell.strip() for cell in line.split("\t")] if has_tabs else line.split()
 
-    widths = Counter(len(split(line)) for line in filled)
-    width = widths.most_common(1)[0][0] if widths else 2
+    width = mode(len(split(line)) for line in filled) if filled else 2
     if width < 2:
         message = f"{path} has one column. Words and tags need two, separated by tabs or spaces."
         raise UsageError(message, path=path, value=width)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import DataError, UsageError
@@ -16,7 +16,8 @@ from regard.utils.errors import DataError, UsageError
 _WORD = re.compile(r"\w+(?:['’\-]\w+)*")
 
 
-class WordFrequency(NamedTuple):
+@dataclass(frozen=True)
+class WordFrequency:
     word: str
     count: int  # how often it occurs in the texts
     num_tokens: int  # how many tokens write it
