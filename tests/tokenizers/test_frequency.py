@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.metrics.correlation import spearman
-from regard.tokenizers.frequency import WordFrequency, frequency_table
-from regard.tokenizers.training import train_tokenizer
+from regard.tokenizers.training import WordFrequency, frequency_table, train_tokenizer
 from regard.utils.errors import DataError, UsageError
 
 

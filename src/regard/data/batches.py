@@ -148,9 +148,6 @@ def _cut(sizes: Array, order: Array, max_tokens: int, first_tokens: int) -> list
     return batches
 
 
-# --- Training and validation --------------------------------------------------------------------------------
-
-
 def validation_size(count: int, fraction: float, maximum: int) -> int:
     """The number of validation examples: a fraction of `count`, at most `maximum`."""
     if not 0 < fraction < 1:

@@ -125,9 +125,6 @@ def _refuse_files(words: Sequence[str]) -> None:
             raise UsageError(message, argument="inputs", value=word)
 
 
-# --- Files --------------------------------------------------------------------------------------------------
-
-
 def read_texts(path: Path, data: bytes | None = None, *, text_column: str | None = None) -> list[str]:
     """The texts of a table's column; or the lines of another file, or of `data` that came from stdin."""
     if data is None and table_suffix(path):

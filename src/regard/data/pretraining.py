@@ -49,10 +49,8 @@ class Rows:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rows]) -> Rows:
-        first, second, follows = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second", "follows")
-        )
-        return cls(first, second, follows)
+        names = ("first", "second", "follows")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def __len__(self) -> int:
         return len(self.follows)
@@ -93,7 +91,10 @@ def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs
     random = np.random.default_rng([seed, epoch])
     room = window - 3 if pairs else window - 2
     begins, ends, document = _packed(documents, room, random)
-    split_at = ends if not pairs else _split(begins, ends, random)
+    split_at = ends
+    if pairs:  # the second segment starts with any sentence but the first; that of a single sentence is empty
+        choices = np.maximum(ends - begins - 1, 1)
+        split_at = begins + 1 + (random.random(len(begins)) * choices).astype(np.int64)
     starts = documents.sentences
     first = np.stack([starts[begins], starts[split_at]], axis=1)
     second = np.stack([starts[split_at], starts[ends]], axis=1)
@@ -122,13 +123,6 @@ def _packed(documents: Documents, room: int, random: np.random.Generator) -> tup
         place = chain[place]
     found = np.array(begins, dtype=np.int64)
     return found, following[found], numbers[found]
-
-
-def _split(begins: Places, ends: Places, random: np.random.Generator) -> Places:
-    """The sentence that the second segment starts with, any but the first; of a single sentence, its end."""
-    choices = np.maximum(ends - begins - 1, 1)
-    found: Places = begins + 1 + (random.random(len(begins)) * choices).astype(np.int64)
-    return found
 
 
 def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, random: np.random.Generator) -> Places:

@@ -142,9 +142,6 @@ def _conllu_parser(tag_column: str | None) -> Parse:
     return parse
 
 
-# --- Tags ---------------------------------------------------------------------------------------------------
-
-
 def marks_entities(tags: Collection[str]) -> bool:
     """Whether tags are of a scheme such as IOB2, and not parts of speech or the like."""
     return (all(map(is_entity_tag, tags)) or _is_untyped(tags)) and any(tag != OUTSIDE for tag in tags)

@@ -1,12 +1,14 @@
 """Training tokenizers: which tokens a vocabulary should have, learned from text.
 
-Five kinds behind one function. Everything is deterministic: the same texts give the same file.
+Five kinds behind one function. Everything is deterministic: the same texts give the same file. `frequency_table` shows
+what was learned: rare words are cut into more tokens.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ from regard.tokenizers.tokenizer import BYTE_TOKENS, CHARACTER_PATTERN, SPACE_MA
 from regard.utils.errors import DataError, UsageError, unknown
 
 # A word keeps its inner apostrophes and hyphens; every other mark is a token of its own.
-_WORD_PATTERN = r"\w+(?:['’\-]\w+)*|[^\w\s]"
+_WORD = r"\w+(?:['’\-]\w+)*"
+_WORD_PATTERN = _WORD + r"|[^\w\s]"
 # A word with the space before it; letters, numbers (a digit at a time) and marks never share a token.
 _PIECE_PATTERN = r"▁?(?:[\p{L}\p{M}]+|\p{N}|[^\p{L}\p{M}\p{N}\s▁]+)|\s|▁"
 _NO_SPACE_BEFORE = r" (?=[.,!?;:…)\]}%])"
@@ -234,3 +237,24 @@ _TRAINERS: dict[str, Callable[[Iterator[str], _Request], tokenizers.Tokenizer]] 
     "wordpiece": _train_wordpiece,
 }
 KINDS = tuple(_TRAINERS)
+
+
+@dataclass(frozen=True)
+class WordFrequency:
+    word: str
+    count: int  # how often it occurs in the texts
+    num_tokens: int  # how many tokens write it
+
+
+def frequency_table(tokenizer: Tokenizer, texts: Iterable[str]) -> list[WordFrequency]:
+    """Every word of `texts` with its count and its number of tokens, the most frequent first."""
+    if isinstance(texts, str):
+        raise UsageError("texts must be a list of texts, got one str; put it into a list.")
+    counts = Counter(word for text in texts for word in re.findall(_WORD, text))
+    if not counts:
+        raise DataError("there are no words to count: every text is empty. Give other texts.")
+    # Byte-level tokens hold the space before a word; without it the word would be cut as at a text's start.
+    before = " " if tokenizer.kind == "byte-bpe" else ""
+    words = sorted(counts, key=lambda word: (-counts[word], word))
+    encoded = tokenizer.encode_batch([before + word for word in words])
+    return [WordFrequency(word, counts[word], len(ids)) for word, ids in zip(words, encoded, strict=True)]
