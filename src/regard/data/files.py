@@ -50,8 +50,8 @@ class ReadResult(Generic[E]):
         self.lines.append(line)
         self.examples.append(example)
 
-    def collect(self, path: Path, rows: Iterable[Row], convert: Callable[[Any], E | str]) -> None:
-        """Convert rows to examples and add them. For a bad row, `convert` returns the reason as a str."""
+    def collect(self, path: Path, rows: Iterable[Row], convert: Callable[[Any], E | str]) -> Self:
+        """Convert rows to examples, add them and return this result. For a bad row, `convert` returns the reason."""
         add_line, add_example = self.lines.append, self.examples.append  # files have millions of rows
         for line, content in rows:
             example = content if isinstance(content, str) else convert(content)
@@ -60,6 +60,7 @@ class ReadResult(Generic[E]):
             else:
                 add_line(line)
                 add_example(example)
+        return self
 
     def map(self, convert: Callable[[E], F]) -> ReadResult[F]:
         """Return the same result with converted examples."""

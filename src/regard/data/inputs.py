@@ -1,8 +1,8 @@
 """Read the inputs for predictions from the command line, a file or stdin.
 
 An input is a str, or a tuple with a value for each field of the task. Command-line arguments (`words`) are texts, but a
-single argument may be the name of a file with inputs. A document may also be a file. Rows keep their order, and
-empty texts stay, so that predictions line up with their rows.
+single argument may be the name of a file with inputs. A document may also be a file. Rows keep their order, and empty
+texts stay, so that predictions line up with their rows.
 """
 
 from __future__ import annotations

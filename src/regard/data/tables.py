@@ -105,8 +105,7 @@ def read_table(
         header = [] if isinstance(row[1], str) else row[1]
     bad = [row for row in above if isinstance(row[1], str)]
     if not width_of(header):
-        result.collect(path, bad, convert)
-        return result
+        return result.collect(path, bad, convert)
     if bad and (callable(choices) or any(column.given_name for column in choices[0])):
         line, reason = bad[0]
         raise DataError(f"{path}:{line}: {reason}. This row should name the columns. Correct it.", path=path, line=line)
@@ -120,8 +119,7 @@ def read_table(
         places, width, notes = _columns_without_header(path, filled, choices[0], delimiter, guess=guess, exact=exact)
         rows, subject = iter(above), "most rows have"
     result.remarks += notes
-    result.collect(path, rows, _of_cells(convert, places, width, subject, delimiter))
-    return result
+    return result.collect(path, rows, _of_cells(convert, places, width, subject, delimiter))
 
 
 split_tabs = methodcaller("split", "\t")  # quotes have no meaning in a tab-separated table
@@ -250,8 +248,7 @@ def _read_records(
         ]
         result.remarks += notes
         convert = _of_record(path, convert, choices, wanted)
-    result.collect(path, itertools.chain(above, rows), convert)
-    return result
+    return result.collect(path, itertools.chain(above, rows), convert)
 
 
 def _of_record(

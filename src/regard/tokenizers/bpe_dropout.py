@@ -1,11 +1,11 @@
 """Words cut in other ways than the usual one: BPE dropout (Provilkov et al. 2020).
 
-Each merge that could be made is left out with a small chance, so a frequent word is sometimes seen as its parts.
-A model that trains on such cuts learns what the parts mean and overfits a small corpus less; afterwards text is
-cut in the usual way.
+Each merge that could be made is left out with a small chance, so a frequent word is sometimes seen as its parts. A
+model that trains on such cuts learns what the parts mean and overfits a small corpus less; afterwards text is cut in
+the usual way.
 
-For each word a handful of cuts is drawn once, from the word itself, and training picks among them: that is quick,
-and the same seed gives the same ids again.
+For each word a handful of cuts is drawn once, from the word itself, and training picks among them: that is quick, and
+the same seed gives the same ids again.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def tokenizer_from_spm(
 ) -> Tokenizer:
     """The tokenizer that cuts like the `.spm` in `data` and has the ids of `vocabulary`.
 
-    `name` is how errors call the file. Codes like >>fr<< in the vocabulary become tokens of their own, which may
-    be typed in front of a text.
+    `name` is how errors call the file. Codes like >>fr<< in the vocabulary become tokens of their own, which may be
+    typed in front of a text.
     """
     spm = _parse(data, name)
     _refuse_unsupported(spm, name)
@@ -238,19 +238,18 @@ def spm_from_tokenizer(tokenizer: Tokenizer, probe: Iterable[str] = ()) -> bytes
     """The `.spm` that cuts as `tokenizer` does, for the kinds bpe and unigram.
 
     It is tried before it is returned: on texts made of the tokenizer's own pieces, on numbers, marks, foreign
-    characters and spaces, and on `probe`. A tokenizer that sentencepiece cannot express is refused with the text
-    that shows it.
+    characters and spaces, and on `probe`. A tokenizer that sentencepiece cannot express is refused with the text that
+    shows it.
     """
     description = json.loads(tokenizer.to_json())
     spm = proto.ModelProto()
     _write_normalizer(spm, description["normalizer"], tokenizer.kind)
-    if tokenizer.kind == "unigram":
-        _write_unigram(spm, tokenizer, description["model"])
-    elif tokenizer.kind == "bpe":
-        _write_bpe(spm, tokenizer, description["model"])
-    else:
+    if tokenizer.kind not in ("bpe", "unigram"):
         message = f"a {tokenizer.kind} tokenizer cannot be written as a sentencepiece model; bpe and unigram ones can."
         raise UsageError(message)
+    is_unigram, model = tokenizer.kind == "unigram", description["model"]
+    own = (_unigram_scores if is_unigram else _bpe_scores)(tokenizer, model)
+    _write_pieces(spm, _UNIGRAM if is_unigram else _BPE, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
     data: bytes = spm.SerializeToString()
     _try_out(data, tokenizer, [*_own_probe(tokenizer), *probe])
     return data
@@ -270,14 +269,12 @@ def spm_ids(
     return found
 
 
-def _write_unigram(spm: Any, tokenizer: Tokenizer, model: Mapping[str, Any]) -> None:
-    own = {piece: score for piece, score in model["vocab"] if score > OUT_OF_REACH}
-    for symbol in tokenizer.special_ids:
-        own.pop(tokenizer.tokens([symbol])[0], None)
-    _write_pieces(spm, _UNIGRAM, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
+def _unigram_scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[str, float]:
+    special = set(tokenizer.tokens(tokenizer.special_ids))
+    return {piece: score for piece, score in model["vocab"] if score > OUT_OF_REACH and piece not in special}
 
 
-def _write_bpe(spm: Any, tokenizer: Tokenizer, model: Mapping[str, Any]) -> None:
+def _bpe_scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[str, float]:
     for setting in ("continuing_subword_prefix", "end_of_word_suffix", "dropout", "ignore_merges"):
         if model.get(setting):
             raise UsageError(f"a bpe tokenizer with {setting} cannot be written as a sentencepiece model.")
@@ -289,7 +286,7 @@ def _write_bpe(spm: Any, tokenizer: Tokenizer, model: Mapping[str, Any]) -> None
         # A character of the other side's vocabulary is known alone and unknown in a run.
         if tokenizer.unknown_id not in tokenizer.encode(character + character):
             own.setdefault(character, -float(rank))
-    _write_pieces(spm, _BPE, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
+    return own
 
 
 def _write_pieces(spm: Any, model_type: int, tokenizer: Tokenizer, own: Mapping[str, float], *, in_bytes: bool) -> None:
@@ -343,12 +340,10 @@ def _write_normalizer(spm: Any, description: Mapping[str, Any] | None, kind: str
 
 
 def _steps(description: Mapping[str, Any] | None) -> Iterable[Mapping[str, Any]]:
-    if description is None:
-        return
-    if description["type"] == "Sequence":
+    if description and description["type"] == "Sequence":
         for part in description["normalizers"]:
             yield from _steps(part)
-    else:
+    elif description:
         yield description
 
 

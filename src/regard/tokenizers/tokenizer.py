@@ -76,8 +76,8 @@ class SpannedIds(NamedTuple):
 class Tokenizer:
     """Text to ids and back.
 
-    The tokenizer owns its backend: truncation and padding that a file may ask for are switched off, and text
-    that looks like a special token ("</s>" typed by a user) is encoded as ordinary characters.
+    The tokenizer owns its backend: truncation and padding that a file may ask for are switched off, and text that looks
+    like a special token ("</s>" typed by a user) is encoded as ordinary characters.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, special_tokens: SpecialTokens | None = None) -> None:
@@ -201,9 +201,8 @@ class Tokenizer:
     def token_spans(self, text: str) -> list[TokenSpan]:
         """One token per id of `encode(text)`; their texts, joined, give `text` back.
 
-        Where several tokens share one character (the bytes of "é"), the first shows it and the others show
-        the empty string. A text that yields no id at all (white space, for the kinds that skip it) has no
-        tokens.
+        Where several tokens share one character (the bytes of "é"), the first shows it and the others show the empty
+        string. A text that yields no id at all (white space, for the kinds that skip it) has no tokens.
         """
         encoding = self._encoding(text)
         found: list[TokenSpan] = []

@@ -67,9 +67,9 @@ def train_tokenizer(
     - byte-bpe: as GPT-2 does it, merges of bytes; decoding gives any text back.
     - wordpiece: as BERT does it, tokens after the first of a word carry ##.
 
-    The ids of the special tokens are pad 0, unknown 1, start 2, end 3, and mask 4 if there is one.
-    `min_frequency` is how often a word must occur (word), a character must occur (char) or a pair must occur to
-    be merged (the others); without it, 1 for char and word, 2 for the others.
+    The ids of the special tokens are pad 0, unknown 1, start 2, end 3, and mask 4 if there is one. `min_frequency` is
+    how often a word must occur (word), a character must occur (char) or a pair must occur to be merged (the others);
+    without it, 1 for char and word, 2 for the others.
     """
     special_tokens = special_tokens or SpecialTokens()
     if kind not in _TRAINERS:
