@@ -201,11 +201,9 @@ def hold_out(
     free = [place for place, names in enumerate(group_labels) if all(num_train[label] > 1 for label in names)]
     if len(members) < 2 or not free:
         why = "each is the only one with some label" if len(members) > 1 else "they are all the same"
-        raise DataError(
-            f"none of {len(keys):,} examples can be held out for validation: {why}. Give more examples, or a "
-            "validation file.",
-            value=len(keys),
-        )
+        advice = "Give more examples, or a validation file."
+        message = f"none of {len(keys):,} examples can be held out for validation: {why}. {advice}"
+        raise DataError(message, value=len(keys))
     chosen = [0]
     if len(free) > 1:
         free_kinds = None if kinds is None else [kinds[members[place][0]] for place in free]

@@ -156,12 +156,9 @@ def cache_folder(key: dict[str, Any]) -> Iterator[Path]:
         yield folder
         _delete_old(folder)
     except (OSError, FolderError) as problem:
-        raise DataError(
-            f"cannot cache the corpus in {folder} ({problem}). Set the environment variable {CACHE_VARIABLE} to a "
-            "writable folder with enough space.",
-            path=folder,
-            argument=CACHE_VARIABLE,
-        ) from problem
+        advice = f"Set the environment variable {CACHE_VARIABLE} to a writable folder with enough space."
+        message = f"cannot cache the corpus in {folder} ({problem}). {advice}"
+        raise DataError(message, path=folder, argument=CACHE_VARIABLE) from problem
 
 
 def _delete_old(newest: Path) -> None:
@@ -287,12 +284,10 @@ def window_starts(count: int, *, context: int, seed: int, epoch: int) -> npt.NDA
     Each epoch begins at a random offset, so the windows differ between epochs.
     """
     if count <= context:
-        raise DataError(
-            f"the text must have at least {context + 1:,} tokens for --context-length {context}, got {count:,}. Give a "
-            "longer text or a smaller --context-length.",
-            argument="context_length",
-            value=context,
-        )
+        needed = f"at least {context + 1:,} tokens for --context-length {context}"
+        advice = "Give a longer text or a smaller --context-length."
+        message = f"the text must have {needed}, got {count:,}. {advice}"
+        raise DataError(message, argument="context_length", value=context)
     random = np.random.default_rng([seed, epoch])
     spare = (count - 1) % context if epoch == 0 else min(context, count - context)
     offset = int(random.integers(0, spare)) if spare else 0
@@ -311,9 +306,8 @@ class WindowBatches(Sequence[list[int]]):
         return -(-self._num_batches // self._world_size)
 
     def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, int):
-            return [self[number] for number in range(len(self))[index]]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        batch = (index % len(self) * self._world_size + self._rank) % self._num_batches
+        number = range(len(self))[index]
+        if isinstance(number, range):  # of a slice
+            return [self[i] for i in number]
+        batch = (number * self._world_size + self._rank) % self._num_batches
         return self._starts[batch * self._rows : (batch + 1) * self._rows].tolist()

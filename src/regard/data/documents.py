@@ -33,6 +33,7 @@ HEADING = re.compile(
 SENTENCE_END = re.compile(r"[.!?…।]+[\"'”’»)\]_*]*\s+|[。！？]+[」』”’）]*\s*")
 OPENING = "\"'“‘«([_* "
 MAX_OPENING = 8  # maximum number of characters between the end of a sentence and the first letter of the next
+BATCH_SENTENCES = 1 << 12  # number of sentences that are encoded together
 MAX_HEADING = 200  # maximum length of a heading in characters
 # Abbreviations that do not end a sentence.
 ABBREVIATION = re.compile(
@@ -85,11 +86,11 @@ class Documents:
 def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Documents:
     """Read and encode a corpus. Sentences with more than `longest` ids are split. A large corpus is memory-mapped."""
     if corpus.is_small():
-        return _collected(_encoded(_sentence_lists(corpus), tokenizer, longest))
+        return _collected(_encoded(_corpus_sentences(corpus), tokenizer, longest))
     key = {"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json()), "sentences": longest}
     with cache_folder(key) as folder:
         if not (folder / "documents.bin").exists():  # this file is written last
-            _write(folder, _encoded(_sentence_lists(corpus), tokenizer, longest), corpus.size())
+            _write(folder, _encoded(_corpus_sentences(corpus), tokenizer, longest), corpus.size())
         ids = np.memmap(folder / "ids.bin", id_type(tokenizer), "r")
         sentences, documents, words = (
             np.memmap(folder / f"{name}.bin", np.int64, "r") for name in ("sentences", "documents", "words")
@@ -99,7 +100,8 @@ def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Doc
 
 def documents_of(texts: Iterable[str], tokenizer: Tokenizer, *, longest: int) -> Documents:
     """Encode each text as one document."""
-    return _collected(_encoded(([*_sentences(text, _State(whole=True))] for text in texts), tokenizer, longest))
+    sentences = (sentence for text in texts for sentence in _sentences(text, _State(whole=True)))
+    return _collected(_encoded(sentences, tokenizer, longest))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -153,12 +155,11 @@ def _sentences(text: str, state: _State) -> Iterator[Sentence]:
                 state.is_new = state.only_headings = False
 
 
-def _sentence_lists(corpus: Corpus) -> Iterator[list[Sentence]]:
-    """Yield a list of sentences for each chunk of a corpus."""
+def _corpus_sentences(corpus: Corpus) -> Iterator[Sentence]:
     for file in corpus.files:
         state = _State(whole=is_json_lines(file))
         for text, ends in Corpus((file,)).chunks():
-            yield [*_sentences(text, state)]
+            yield from _sentences(text, state)
             if ends:
                 state = _State(whole=state.whole)
 
@@ -172,35 +173,24 @@ class _Encoded(NamedTuple):
     words: int
 
 
-def _encoded(parts: Iterable[Sequence[Sentence]], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
+def _encoded(sentences: Iterator[Sentence], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
+    """Encode sentences in large batches, since that is faster per sentence."""
     if longest < 1:
         raise UsageError(f"longest must be at least 1 token, got {longest}.", argument="longest", value=longest)
     begins = False  # if the first sentence of a document has no tokens, the next one becomes the first
-    for sentences in _batched(parts):
+    while batch := list(itertools.islice(sentences, BATCH_SENTENCES)):
         lengths: list[int] = []
         all_begins: list[bool] = []
-        rows = tokenizer.encode_batch([text for text, _ in sentences])
-        for row, (_, is_first) in zip(rows, sentences, strict=True):
+        rows = tokenizer.encode_batch([text for text, _ in batch])
+        for row, (_, is_first) in zip(rows, batch, strict=True):
             begins = begins or is_first
             for start in range(0, len(row), longest):
                 lengths.append(min(longest, len(row) - start))
                 all_begins.append(begins)
                 begins = False
         ids = np.fromiter(itertools.chain.from_iterable(rows), id_type(tokenizer), sum(lengths))
-        words = sum(len(text.split()) for text, _ in sentences)
+        words = sum(len(text.split()) for text, _ in batch)
         yield _Encoded(ids, np.array(lengths, dtype=np.int64), np.array(all_begins, dtype=bool), words)
-
-
-def _batched(parts: Iterable[Sequence[Sentence]], min_size: int = 1 << 12) -> Iterator[list[Sentence]]:
-    """Merge lists of sentences into larger ones, since a tokenizer encodes large lists faster per sentence."""
-    batch: list[Sentence] = []
-    for sentences in parts:
-        batch += sentences
-        if len(batch) >= min_size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _collected(encoded: Iterable[_Encoded]) -> Documents:
@@ -220,11 +210,8 @@ def _write(folder: Path, encoded: Iterable[_Encoded], num_bytes: int) -> None:
 
     write_arrays(folder / "ids.bin", ids(), num_bytes)
     sentences, documents, words = _indices(parts)
-    for name, array in (
-        ("words", np.array([words], dtype=np.int64)),
-        ("sentences", sentences),
-        ("documents", documents),
-    ):
+    arrays = {"words": np.array([words], dtype=np.int64), "sentences": sentences, "documents": documents}
+    for name, array in arrays.items():
         write_arrays(folder / f"{name}.bin", [array], array.nbytes)
 
 
