@@ -191,8 +191,8 @@ def _csv_rows(text: FileLines) -> Iterator[Row]:
     finally:
         csv.field_size_limit(limit)
     for begin, end, cells in parsed:
-        undecodable = filter(None, map(text.undecodable.get, range(begin, end + 1))) if text.undecodable else ()
-        yield begin, next(iter(undecodable), cells)
+        lines = range(begin, end + 1) if text.undecodable else ()
+        yield begin, next((text.undecodable[line] for line in lines if line in text.undecodable), cells)
 
 
 def _splits_evenly(text: FileLines, delimiter: str) -> bool:

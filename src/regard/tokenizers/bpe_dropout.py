@@ -36,9 +36,7 @@ class BPEDropout:
 
     def cuts(self, word: str) -> list[list[int]]:
         """The ways in which a word is cut, likely ones more than once."""
-        found = self._cuts.get(word)
-        if found is None:
+        if word not in self._cuts:
             dice = random.Random(f"{self.seed} {word}")
-            found = [self.tokenizer.word_ids(word, lambda: dice.random() < self.share) for _ in range(CUTS)]
-            self._cuts[word] = found
-        return found
+            self._cuts[word] = [self.tokenizer.word_ids(word, lambda: dice.random() < self.share) for _ in range(CUTS)]
+        return self._cuts[word]

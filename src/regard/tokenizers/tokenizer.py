@@ -404,9 +404,8 @@ class Tokenizer:
     # Inside -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _description(self) -> dict[str, Any]:
-        description: dict[str, Any] = json.loads(self._backend.to_str())
-        return description
+    def _description(self) -> Any:
+        return json.loads(self._backend.to_str())
 
     @cached_property
     def merge_ranks(self) -> dict[tuple[str, str], int]:
