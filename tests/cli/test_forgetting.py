@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import regard as library
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
-from regard.data.sentence_pairs import longest_sentence
+from regard.data.pretraining import longest_sentence
 from regard.tasks.encoder.mlm_eval import MLMEvaluator
 from regard.tasks.fill.predictor import MaskFiller
 from regard.training.callbacks import read_metrics

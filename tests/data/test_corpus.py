@@ -152,7 +152,7 @@ def test_a_large_corpus_is_encoded_once_and_cached(tmp_path: Path, kind: str, mo
     corpus.files[0].write_text("other\n" * 50, encoding="utf-8")
     with pytest.raises(TypeError):
         corpus_ids(corpus, tokenizer)
-    assert {path.name for path in (tmp_path / "kept").rglob("*.*")} == {"ids.npy", "tokenizer.json"}
+    assert {path.name for path in (tmp_path / "kept").rglob("*.*")} == {"ids.bin", "tokenizer.json"}
 
 
 def test_the_least_recently_used_entries_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,15 +161,15 @@ def test_the_least_recently_used_entries_are_deleted(tmp_path: Path, monkeypatch
     folders = {}
     for time, name in enumerate("ab"):
         with cache_folder({"name": name}) as folder:
-            (folder / "ids.npy").write_bytes(bytes(100))
+            (folder / "ids.bin").write_bytes(bytes(100))
         os.utime(folder, (time, time))
     for name in "ac":  # a is older than b, but used again
         with cache_folder({"name": name}) as folder:
-            (folder / "ids.npy").write_bytes(bytes(100))
+            (folder / "ids.bin").write_bytes(bytes(100))
             folders[folder.name] = name
     assert {folders.get(path.name) for path in (tmp_path / "corpus").iterdir()} == {"a", "c"}
     with cache_folder({"name": "e"}) as folder:
-        (folder / "ids.npy").write_bytes(bytes(999))
+        (folder / "ids.bin").write_bytes(bytes(999))
     assert [path.name for path in (tmp_path / "corpus").iterdir()] == [folder.name], "never the newest"
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from regard.data import inputs
-from regard.data.inputs import is_file, is_read_from_file, one_input, read_inputs, stdin_lines
-from regard.data.texts import text_lines
+from regard.data.inputs import is_file, is_read_from_file, one_input, read_inputs, stdin_lines, text_lines
 from regard.spec import Field
 from regard.utils.errors import DataError, UsageError
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.masking import MaskingStats, Vocabulary, mask_rows, noise, row_keys
+from regard.data.pretraining import MaskingStats, Vocabulary, mask_rows, noise, row_keys
 from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError

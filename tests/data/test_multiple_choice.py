@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.multiple_choice import MultipleChoiceExample, read_endings
+from regard.data.labelled import MultipleChoiceExample, read_endings
 from regard.utils.errors import DataError
 
 HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.documents import Documents
-from regard.data.sentence_pairs import ALONE, ELSEWHERE, FOLLOWS, longest_sentence, plan_rows, write_rows
+from regard.data.pretraining import ALONE, ELSEWHERE, FOLLOWS, longest_sentence, plan_rows, write_rows
 from regard.utils.errors import DataError, UsageError
 
 SYMBOLS = {"start_id": -2, "end_id": -3, "pad_id": -1}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.splits import hold_out, split_validation
+from regard.data.batches import hold_out, split_validation
 from regard.utils.errors import DataError, UsageError
 
 

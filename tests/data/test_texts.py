@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.texts import read_text_column, read_text_pairs
+from regard.data.inputs import read_text_column, read_text_pairs
 from regard.utils.errors import DataError, MissingColumnError, UsageError
 
 

@@ -18,7 +18,7 @@ from tokenizers.processors import BertProcessing
 
 import regard
 from regard.cli.main import main
-from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.labelled import MultipleChoiceExample
 from regard.data.squad import Question
 from regard.nn.hooks import observe
 from regard.tasks.answer.objective import AnswerObjective

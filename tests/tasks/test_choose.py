@@ -12,7 +12,7 @@ import torch
 
 import regard
 from regard.data.batches import BatchPlan
-from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.labelled import MultipleChoiceExample
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
 from regard.models.heads import HeadConfig

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import regard
 from regard.data.batches import BatchPlan
 from regard.data.documents import documents_of
-from regard.data.masking import row_keys
+from regard.data.pretraining import row_keys
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import BertForPretraining, build
 from regard.models.heads import HeadConfig
@@ -293,7 +293,7 @@ def test_without_pairs_there_is_no_such_question() -> None:
 def test_a_batch_in_which_nothing_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = task(pairs=False)
     rows = learner.batches(BatchPlan(max_tokens=300), 0)[0]
-    monkeypatch.setattr("regard.data.masking.CHOSEN", 0.0)
+    monkeypatch.setattr("regard.data.pretraining.CHOSEN", 0.0)
     loss = learner.loss(rows)
     assert loss.train.item() == 0
     loss.train.backward()  # type: ignore[no-untyped-call]

@@ -1,22 +1,15 @@
-"""Frequency beside the number of tokens: counts by hand, Spearman by its definition, the claim on a corpus."""
+"""Frequency beside the number of tokens: counts by hand, and the claim on a corpus."""
 
 from __future__ import annotations
 
-import csv
 import gzip
 import random
 from pathlib import Path
 
 import pytest
 
-from regard.tokenizers.frequency import (
-    WordFrequency,
-    frequency_correlation,
-    frequency_table,
-    spearman,
-    write_frequency_csv,
-)
-from regard.tokenizers.training import train_tokenizer
+from regard.metrics.correlation import spearman
+from regard.tokenizers.training import WordFrequency, frequency_table, train_tokenizer
 from regard.utils.errors import DataError, UsageError
 
 
@@ -30,19 +23,18 @@ def _zipf_corpus(num_words: int) -> list[str]:
     return [" ".join(drawn[start : start + 20]) for start in range(0, num_words, 20)]
 
 
+def _correlation(rows: list[WordFrequency]) -> float:
+    """Spearman's correlation of count and tokens, in percent: below 0 where rarer words are cut into more tokens."""
+    return spearman([row.count for row in rows], [row.num_tokens for row in rows]).value
+
+
 @pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "wordpiece"])
-def test_m4_rarer_words_have_more_tokens(kind: str, tmp_path: Path) -> None:
+def test_m4_rarer_words_have_more_tokens(kind: str) -> None:
     texts = _zipf_corpus(100_003)
     tokenizer = train_tokenizer(texts, kind=kind, vocab_size=1500)
     rows = frequency_table(tokenizer, texts)
     assert sum(row.count for row in rows) == 100_003
-    assert frequency_correlation(rows) < -0.3
-    write_frequency_csv(tmp_path / "table.csv", rows)
-    with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [(row["word"], int(row["count"]), int(row["tokens"])) for row in table] == [
-        (row.word, row.count, row.num_tokens) for row in rows
-    ]
+    assert _correlation(rows) < -30
 
 
 def test_m4_on_a_natural_corpus(real_data: Path) -> None:
@@ -50,7 +42,7 @@ def test_m4_on_a_natural_corpus(real_data: Path) -> None:
         texts = [next(file).strip() for _ in range(12_000)]
     rows = frequency_table(train_tokenizer(texts, vocab_size=2000), texts)
     assert sum(row.count for row in rows) > 100_000
-    assert frequency_correlation(rows) < -0.5
+    assert _correlation(rows) < -50
 
 
 def test_counts_by_hand() -> None:
@@ -68,22 +60,7 @@ def test_byte_level_words_are_cut_as_inside_a_text() -> None:
     assert row.num_tokens == 1  # "Ġlow" is a token
 
 
-def test_spearman_by_hand() -> None:
-    assert spearman([1, 2, 3, 4, 5], [2, 4, 6, 8, 100]) == pytest.approx(1.0)
-    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
-    # 1 - 6·Σd²/(n(n²-1)) with d² = 0, 1, 1, 1, 1 and n = 5.
-    assert spearman([1, 2, 3, 4, 5], [1, 3, 2, 5, 4]) == pytest.approx(1 - 6 * 4 / 120)
-    # Ties: ranks 1.5 1.5 3 against 1 2 3 give 1.5 / sqrt(1.5 · 2).
-    assert spearman([7, 7, 9], [1, 2, 3]) == pytest.approx(1.5 / 3**0.5)
-
-
-def test_what_cannot_be_correlated_or_counted() -> None:
-    with pytest.raises(UsageError, match="got 2 and 3"):
-        spearman([1, 2], [1, 2, 3])
-    with pytest.raises(UsageError, match="at least 2"):
-        spearman([1], [1])
-    with pytest.raises(UsageError, match="undefined"):
-        spearman([1, 1], [1, 2])
+def test_what_cannot_be_counted() -> None:
     tokenizer = train_tokenizer(["a"], kind="char")
     with pytest.raises(DataError, match="no words"):
         frequency_table(tokenizer, ["", " !"])

@@ -343,7 +343,7 @@ def test_missing_and_damaged_files(trained: dict[str, Tokenizer], tmp_path: Path
 
 
 def test_saving_leaves_no_half_files(trained: dict[str, Tokenizer], tmp_path: Path) -> None:
-    with pytest.raises(FolderError, match="cannot be written"):
+    with pytest.raises(FolderError, match="cannot write"):
         trained["bpe"].save(tmp_path / "nowhere" / "tokenizer.json")
     with pytest.raises(FolderError, match="is not a folder"):
         trained["bpe"].save_merges(tmp_path / "nowhere")

@@ -87,8 +87,7 @@ def _refuse_unknown(words: Sequence[str], fields: Sequence[str], program: str) -
 
 def _texts(words: tuple[str, ...]) -> tuple[str, ...]:
     """Texts from the command line, or from the file that a single word names: its lines or a table's column."""
-    from regard.data.inputs import is_file
-    from regard.data.texts import read_texts
+    from regard.data.inputs import is_file, read_texts
 
     return tuple(read_texts(Path(words[0]))) if len(words) == 1 and is_file(words[0]) else words
 

@@ -15,7 +15,6 @@ import io
 import json
 import os
 import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from regard.data.batches import validation_size
 from regard.data.files import decode, decode_error, file_error, refuse_utf16
-from regard.data.splits import validation_size
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.atomic_files import Content, write_file
 from regard.utils.errors import DataError, FolderError, UsageError, shorten_list
@@ -41,11 +40,6 @@ TEXT_SUFFIXES = (".txt", ".md", ".text", ".jsonl", ".py")
 SMALL_FILE = 1 << 12  # bytes; larger files in a folder are assumed not to be empty
 CACHE_VARIABLE = "REGARD_CACHE"  # environment variable that sets the cache folder
 MAX_CACHE_BYTES = 1 << 34  # beyond this, the least recently used entries are deleted
-
-
-class _EmptyFileError(DataError):
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is empty. Give a file that contains text.", path=path)
 
 
 class Chunk(NamedTuple):
@@ -91,9 +85,14 @@ class Corpus:
         return [f"data: ignored {self.num_empty:,} empty files"] if self.num_empty else []
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield all documents in chunks; raise an error if a file is not text."""
+        """Yield all documents in chunks; raise an error if a file is empty or not text."""
         for file in self.files:
-            yield from _read(file)
+            is_empty = True
+            for chunk in _read(file):
+                is_empty = is_empty and not chunk.text.strip()
+                yield chunk
+            if is_empty:
+                raise DataError(f"{file} is empty. Give a file that contains text.", path=file)
 
     def size(self) -> int:
         """Return the size of the files on disk in bytes."""
@@ -127,9 +126,10 @@ def corpus_ids(corpus: Corpus, tokenizer: Tokenizer) -> Ids:
     if corpus.is_small():
         return np.concatenate(list(_encoded(corpus, tokenizer)))
     with cache_folder({"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json())}) as folder:
-        if not (folder / "ids.npy").exists():
-            write_ids(folder / "ids.npy", _encoded(corpus, tokenizer), id_type(tokenizer))
-        return np.load(folder / "ids.npy", mmap_mode="r")  # type: ignore[no-any-return]
+        file = folder / "ids.bin"
+        if not file.exists():
+            write_arrays(file, _encoded(corpus, tokenizer), corpus.size())
+        return np.memmap(file, id_type(tokenizer), "r")
 
 
 def learned_tokenizer(
@@ -156,12 +156,9 @@ def cache_folder(key: dict[str, Any]) -> Iterator[Path]:
         yield folder
         _delete_old(folder)
     except (OSError, FolderError) as problem:
-        raise DataError(
-            f"cannot cache the corpus in {folder} ({problem}). Set the environment variable {CACHE_VARIABLE} to a "
-            "writable folder with enough space.",
-            path=folder,
-            argument=CACHE_VARIABLE,
-        ) from problem
+        advice = f"Set the environment variable {CACHE_VARIABLE} to a writable folder with enough space."
+        message = f"cannot cache the corpus in {folder} ({problem}). {advice}"
+        raise DataError(message, path=folder, argument=CACHE_VARIABLE) from problem
 
 
 def _delete_old(newest: Path) -> None:
@@ -192,23 +189,9 @@ def id_type(tokenizer: Tokenizer) -> npt.DTypeLike:
     return np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
 
 
-def write_ids(path: Path, parts: Iterable[Ids], dtype: npt.DTypeLike) -> None:
-    """Write ids to a .npy file. They are first written to a temporary file, because the header needs their number."""
-    with tempfile.TemporaryFile(dir=path.parent) as buffer:
-        num_ids = 0
-        for part in parts:
-            buffer.write(part.tobytes())
-            num_ids += len(part)
-        header = io.BytesIO()
-        descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
-        np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": (num_ids,)})
-
-        def chunks() -> Iterator[bytes]:
-            yield header.getvalue()
-            buffer.seek(0)
-            yield from iter(lambda: buffer.read(1 << 24), b"")
-
-        write_file(path, Content(len(header.getvalue()) + buffer.tell(), chunks))
+def write_arrays(path: Path, parts: Iterable[Ids], num_bytes: int) -> None:
+    """Write arrays one after the other, without a header; `num_bytes` is their size, as far as it is known."""
+    write_file(path, Content(num_bytes, lambda: (part.tobytes() for part in parts)))
 
 
 def digest(text: str) -> str:
@@ -235,23 +218,16 @@ def _is_empty(path: Path) -> bool:
     """Return whether a small file has only white space. Other problems are reported when the file is read."""
     try:
         return path.stat().st_size <= SMALL_FILE and not any(chunk.text.strip() for chunk in _read(path))
-    except _EmptyFileError:
-        return True
     except (DataError, UsageError):
         return False
 
 
 def _read(path: Path) -> Iterator[Chunk]:
-    empty = True
     try:
         with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            for chunk in _json_chunks(path, file) if is_json_lines(path) else _text_chunks(path, file):
-                empty = empty and not chunk.text.strip()
-                yield chunk
+            yield from _json_chunks(path, file) if is_json_lines(path) else _text_chunks(path, file)
     except (OSError, EOFError, zlib.error) as problem:
         raise file_error(path, problem) from problem
-    if empty:
-        raise _EmptyFileError(path)
 
 
 def _text_chunks(path: Path, file: BinaryFile) -> Iterator[Chunk]:
@@ -308,12 +284,10 @@ def window_starts(count: int, *, context: int, seed: int, epoch: int) -> npt.NDA
     Each epoch begins at a random offset, so the windows differ between epochs.
     """
     if count <= context:
-        raise DataError(
-            f"the text must have at least {context + 1:,} tokens for --context-length {context}, got {count:,}. Give a "
-            "longer text or a smaller --context-length.",
-            argument="context_length",
-            value=context,
-        )
+        needed = f"at least {context + 1:,} tokens for --context-length {context}"
+        advice = "Give a longer text or a smaller --context-length."
+        message = f"the text must have {needed}, got {count:,}. {advice}"
+        raise DataError(message, argument="context_length", value=context)
     random = np.random.default_rng([seed, epoch])
     spare = (count - 1) % context if epoch == 0 else min(context, count - context)
     offset = int(random.integers(0, spare)) if spare else 0
@@ -332,9 +306,8 @@ class WindowBatches(Sequence[list[int]]):
         return -(-self._num_batches // self._world_size)
 
     def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, int):
-            return [self[number] for number in range(len(self))[index]]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        batch = (index % len(self) * self._world_size + self._rank) % self._num_batches
+        number = range(len(self))[index]
+        if isinstance(number, range):  # of a slice
+            return [self[i] for i in number]
+        batch = (number * self._world_size + self._rank) % self._num_batches
         return self._starts[batch * self._rows : (batch + 1) * self._rows].tolist()

@@ -9,24 +9,23 @@ For a large corpus, ids and indices are cached in files that are mapped into mem
 
 from __future__ import annotations
 
-import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.corpus import Corpus, Ids, cache_folder, digest, id_type, is_json_lines, write_ids
-from regard.data.splits import validation_size
+from regard.data.batches import validation_size
+from regard.data.corpus import Corpus, Ids, cache_folder, digest, id_type, is_json_lines, write_arrays
 from regard.tokenizers.tokenizer import Tokenizer
-from regard.utils.atomic_files import write_file
 from regard.utils.errors import DataError, UsageError
 
 Places = npt.NDArray[np.int64]
+Sentence = tuple[str, bool]  # its text, and whether it is the first of a document
 
 HEADING = re.compile(
     r"\s*(?:(?:=\s?)+\s*(?P<wiki>[^=\s](?:.*[^=\s])?)\s*(?:=\s?)+|#{1,6}\s+(?P<markdown>\S.*?)\s*)\s*$"
@@ -34,6 +33,7 @@ HEADING = re.compile(
 SENTENCE_END = re.compile(r"[.!?…।]+[\"'”’»)\]_*]*\s+|[。！？]+[」』”’）]*\s*")
 OPENING = "\"'“‘«([_* "
 MAX_OPENING = 8  # maximum number of characters between the end of a sentence and the first letter of the next
+BATCH_SENTENCES = 1 << 12  # number of sentences that are encoded together
 MAX_HEADING = 200  # maximum length of a heading in characters
 # Abbreviations that do not end a sentence.
 ABBREVIATION = re.compile(
@@ -83,30 +83,25 @@ class Documents:
         return Documents(self.ids[begin:end], sentences, documents, words)
 
 
-class _Sentence(NamedTuple):
-    """A sentence and whether it is the first of a document."""
-
-    text: str
-    begins: bool
-
-
 def read_documents(corpus: Corpus, tokenizer: Tokenizer, *, longest: int) -> Documents:
     """Read and encode a corpus. Sentences with more than `longest` ids are split. A large corpus is memory-mapped."""
     if corpus.is_small():
-        return _collected(_encoded(_sentence_lists(corpus), tokenizer, longest))
+        return _collected(_encoded(_corpus_sentences(corpus), tokenizer, longest))
     key = {"files": corpus.fingerprint(), "tokenizer": digest(tokenizer.to_json()), "sentences": longest}
     with cache_folder(key) as folder:
-        if not (folder / "documents.npy").exists():  # this file is written last
-            _write(folder, _encoded(_sentence_lists(corpus), tokenizer, longest), id_type(tokenizer))
-        ids, sentences, documents = (
-            np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "sentences", "documents")
+        if not (folder / "documents.bin").exists():  # this file is written last
+            _write(folder, _encoded(_corpus_sentences(corpus), tokenizer, longest), corpus.size())
+        ids = np.memmap(folder / "ids.bin", id_type(tokenizer), "r")
+        sentences, documents, words = (
+            np.memmap(folder / f"{name}.bin", np.int64, "r") for name in ("sentences", "documents", "words")
         )
-        return Documents(ids, sentences, documents, int(np.load(folder / "words.npy")))
+        return Documents(ids, sentences, documents, int(words[0]))
 
 
 def documents_of(texts: Iterable[str], tokenizer: Tokenizer, *, longest: int) -> Documents:
     """Encode each text as one document."""
-    return _collected(_encoded(([*_sentences(text, _State(whole=True))] for text in texts), tokenizer, longest))
+    sentences = (sentence for text in texts for sentence in _sentences(text, _State(whole=True)))
+    return _collected(_encoded(sentences, tokenizer, longest))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -133,39 +128,38 @@ def _is_abbreviation(before: str, punctuation: str) -> bool:
     return (len(word) == 1 and word.isupper() and word != "I") or ABBREVIATION.fullmatch(word) is not None
 
 
+@dataclass
 class _State:
     """The state of the current document, carried from one chunk to the next."""
 
-    def __init__(self, *, whole: bool = False) -> None:
-        self.whole = whole  # if True, blank lines and headings do not end the document
-        self.has_heading = False
-        self.is_new = True
-        self.only_headings = False
+    whole: bool = False  # if True, blank lines and headings do not end the document
+    has_heading: bool = False
+    is_new: bool = True
+    only_headings: bool = False
 
 
-def _sentences(text: str, state: _State) -> Iterator[_Sentence]:
+def _sentences(text: str, state: _State) -> Iterator[Sentence]:
     """Yield the sentences of a chunk of text that ends at a line end."""
     for line in text.removesuffix("\n").split("\n"):
         heading = HEADING.match(line) if len(line) <= MAX_HEADING and not state.whole else None
         if heading:
             # A title and the heading of its first section belong to one document.
             begins = state.is_new or not state.only_headings
-            yield _Sentence((heading["wiki"] or heading["markdown"]).strip(), begins)
+            yield (heading["wiki"] or heading["markdown"]).strip(), begins
             state.has_heading, state.is_new, state.only_headings = True, False, True
         elif not line.strip():
             state.is_new = state.is_new or not (state.has_heading or state.whole)
         else:
             for sentence in split_sentences(line):
-                yield _Sentence(sentence, state.is_new)
+                yield sentence, state.is_new
                 state.is_new = state.only_headings = False
 
 
-def _sentence_lists(corpus: Corpus) -> Iterator[list[_Sentence]]:
-    """Yield a list of sentences for each chunk of a corpus."""
+def _corpus_sentences(corpus: Corpus) -> Iterator[Sentence]:
     for file in corpus.files:
         state = _State(whole=is_json_lines(file))
         for text, ends in Corpus((file,)).chunks():
-            yield [*_sentences(text, state)]
+            yield from _sentences(text, state)
             if ends:
                 state = _State(whole=state.whole)
 
@@ -179,44 +173,33 @@ class _Encoded(NamedTuple):
     words: int
 
 
-def _encoded(parts: Iterable[Sequence[_Sentence]], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
+def _encoded(sentences: Iterator[Sentence], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
+    """Encode sentences in large batches, since that is faster per sentence."""
     if longest < 1:
         raise UsageError(f"longest must be at least 1 token, got {longest}.", argument="longest", value=longest)
     begins = False  # if the first sentence of a document has no tokens, the next one becomes the first
-    for sentences in _batched(parts):
+    while batch := list(itertools.islice(sentences, BATCH_SENTENCES)):
         lengths: list[int] = []
         all_begins: list[bool] = []
-        rows = tokenizer.encode_batch([sentence.text for sentence in sentences])
-        for row, sentence in zip(rows, sentences, strict=True):
-            begins = begins or sentence.begins
+        rows = tokenizer.encode_batch([text for text, _ in batch])
+        for row, (_, is_first) in zip(rows, batch, strict=True):
+            begins = begins or is_first
             for start in range(0, len(row), longest):
                 lengths.append(min(longest, len(row) - start))
                 all_begins.append(begins)
                 begins = False
         ids = np.fromiter(itertools.chain.from_iterable(rows), id_type(tokenizer), sum(lengths))
-        words = sum(len(sentence.text.split()) for sentence in sentences)
+        words = sum(len(text.split()) for text, _ in batch)
         yield _Encoded(ids, np.array(lengths, dtype=np.int64), np.array(all_begins, dtype=bool), words)
-
-
-def _batched(parts: Iterable[Sequence[_Sentence]], min_size: int = 1 << 12) -> Iterator[list[_Sentence]]:
-    """Merge lists of sentences into larger ones, since a tokenizer encodes large lists faster per sentence."""
-    batch: list[_Sentence] = []
-    for sentences in parts:
-        batch += sentences
-        if len(batch) >= min_size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _collected(encoded: Iterable[_Encoded]) -> Documents:
     parts = list(encoded)
-    indices = _indices(parts)
+    indices = _indices(parts)  # refuses a text without sentences
     return Documents(np.concatenate([part.ids for part in parts]), *indices)
 
 
-def _write(folder: Path, encoded: Iterable[_Encoded], dtype: npt.DTypeLike) -> None:
+def _write(folder: Path, encoded: Iterable[_Encoded], num_bytes: int) -> None:
     """Write ids to a file as they are encoded, and keep only the lengths and document starts in memory."""
     parts: list[_Encoded] = []
 
@@ -225,13 +208,11 @@ def _write(folder: Path, encoded: Iterable[_Encoded], dtype: npt.DTypeLike) -> N
             parts.append(part._replace(ids=part.ids[:0]))
             yield part.ids
 
-    write_ids(folder / "ids.npy", ids(), dtype)
+    write_arrays(folder / "ids.bin", ids(), num_bytes)
     sentences, documents, words = _indices(parts)
-    arrays: dict[str, Any] = {"words": np.array(words), "sentences": sentences, "documents": documents}
+    arrays = {"words": np.array([words], dtype=np.int64), "sentences": sentences, "documents": documents}
     for name, array in arrays.items():
-        data = io.BytesIO()
-        np.save(data, array)
-        write_file(folder / f"{name}.npy", data.getvalue())
+        write_arrays(folder / f"{name}.bin", [array], array.nbytes)
 
 
 def _indices(parts: Sequence[_Encoded]) -> tuple[Places, Places, int]:

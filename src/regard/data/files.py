@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -23,6 +23,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 E = TypeVar("E")
 F = TypeVar("F")
+Row = tuple[int, Any]  # the first line of a row and its content; a str is the reason why the row is bad
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,17 @@ class ReadResult(Generic[E]):
         self.lines.append(line)
         self.examples.append(example)
 
-    def collect(self, path: Path, rows: Iterable[tuple[int, Any] | BadRow], convert: Callable[[Any], E | str]) -> None:
-        """Convert rows to examples and add them. For a bad row, `convert` returns the reason as a str."""
+    def collect(self, path: Path, rows: Iterable[Row], convert: Callable[[Any], E | str]) -> Self:
+        """Convert rows to examples, add them and return this result. For a bad row, `convert` returns the reason."""
         add_line, add_example = self.lines.append, self.examples.append  # files have millions of rows
-        for row in rows:
-            if isinstance(row, BadRow):
-                self.bad.append(row)
-            elif isinstance(example := convert(row[1]), str):
-                self.bad.append(BadRow(str(path), row[0], example))
+        for line, content in rows:
+            example = content if isinstance(content, str) else convert(content)
+            if isinstance(example, str):
+                self.bad.append(BadRow(str(path), line, example))
             else:
-                add_line(row[0])
+                add_line(line)
                 add_example(example)
+        return self
 
     def map(self, convert: Callable[[E], F]) -> ReadResult[F]:
         """Return the same result with converted examples."""
@@ -143,6 +144,11 @@ class FileLines:
         text = text.removeprefix("\ufeff")
         # Only line feeds end a line: splitlines() would also split at U+2028 and miscount the lines.
         return cls(text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else [], undecodable)
+
+    def rows(self, parse: Callable[[str], Any]) -> Iterator[Row]:
+        """Return the number of each line and what `parse` makes of it."""
+        rows = enumerate(map(parse, self.lines), start=1)
+        return ((line, self.undecodable.get(line, row)) for line, row in rows) if self.undecodable else rows
 
 
 def read_bytes(path: Path, checksums: dict[str, str] | None = None) -> bytes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regard.data.columns import SOURCE_TARGET, Column
-from regard.data.files import EMPTY_LINE, BadRow, FileLines, ReadResult, shortened
-from regard.data.tables import TABLE_SUFFIXES, read_table, table_suffix, text_fault
+from regard.data.files import EMPTY_LINE, FileLines, ReadResult, shortened
+from regard.data.tables import TABLE_SUFFIXES, Column, read_table, table_suffix, text_fault
 from regard.utils.errors import DataError, UsageError
 
+SOURCE_TARGET = (("source", "target"), ("src", "tgt"))  # usual names of columns
 MAX_CHARACTERS = 10_000  # of a sentence
 
 
@@ -25,16 +25,12 @@ class Pair:
 
 
 def read_pairs(
-    paths: Sequence[Path | str] | Path | str,
-    *,
-    columns: tuple[str, str] | None = None,
-    skip_bad_rows: bool = False,
+    paths: Sequence[Path | str] | Path | str, *, columns: tuple[str, str] | None = None, skip_bad_rows: bool = False
 ) -> ReadResult[Pair]:
     """Read pairs from one table or from two line-aligned files.
 
     The columns of a table are those that `columns` names or numbers, or source and target, or src and tgt; without a
-    header the first two. Bad rows raise a DataError that lists them; with `skip_bad_rows` they are left out and
-    returned in `.bad`. Line-aligned files of different lengths, or a missing column, always raise.
+    header the first two. Bad rows raise an error, or with `skip_bad_rows` are returned in `.bad`.
     """
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if len(files) == 1:
@@ -49,8 +45,7 @@ def read_pairs(
 
 
 def _pair(cells: Sequence[str]) -> Pair | str:
-    source, target = cells
-    source, target = source.strip(), target.strip()
+    source, target = cells[0].strip(), cells[1].strip()
     if source and target and len(source) + len(target) <= MAX_CHARACTERS and "\0" not in source + target:
         return Pair(source, target)  # without calls that are not needed: files have millions of rows
     if not source and not target:
@@ -64,9 +59,9 @@ def _read_table(path: Path, columns: tuple[str, str] | None) -> ReadResult[Pair]
         known = ", ".join(f"{suffix}, {suffix}.gz" for suffix in TABLE_SUFFIXES)
         message = f"{path} is not a table of pairs ({known}). For plain text give two line-aligned files."
         raise UsageError(message, argument="data", path=path, allowed=TABLE_SUFFIXES)
-    given = columns or (None, None)
+    first, second = columns or (None, None)
     choices = [
-        (Column("source", (source,), given[0], "--columns"), Column("target", (target,), given[1], "--columns"))
+        (Column("source", (source,), first, "--columns"), Column("target", (target,), second, "--columns"))
         for source, target in SOURCE_TARGET
     ]
     return read_table(path, choices, _pair)
@@ -86,20 +81,16 @@ def _read_aligned(source: Path, target: Path, columns: tuple[str, str] | None) -
     if counts[0] != counts[1]:
         path, text = (source, sources) if counts[0] > counts[1] else (target, targets)
         line = min(counts) + 1
-        raise DataError(
-            f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line n of one must translate line n of "
-            f"the other. The first extra line is {path}:{line}: {shortened(text.lines[line - 1])!r}.",
-            path=path,
-            line=line,
-            value=counts,
-        )
+        extra = f"The first extra line is {path}:{line}: {shortened(text.lines[line - 1])!r}."
+        rule = "line n of one must translate line n of the other"
+        message = f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; {rule}. {extra}"
+        raise DataError(message, path=path, line=line, value=counts)
 
-    def rows() -> Iterator[tuple[int, Sequence[str]] | BadRow]:
-        undecodable = {line: BadRow(str(target), line, reason) for line, reason in targets.undecodable.items()}
-        undecodable |= {line: BadRow(str(source), line, reason) for line, reason in sources.undecodable.items()}
-        for line, pair in enumerate(zip(sources.lines, targets.lines, strict=True), start=1):
-            yield undecodable.get(line) or (line, pair)
-
-    result.collect(source, rows(), _pair)
-    result.bad = [replace(row, file=str(target)) if row.reason.startswith("the target") else row for row in result.bad]
+    undecodable = targets.undecodable | sources.undecodable
+    rows = enumerate(zip(sources.lines, targets.lines, strict=True), start=1)
+    result.collect(source, ((line, undecodable.get(line, pair)) for line, pair in rows), _pair)
+    for index, row in enumerate(result.bad):
+        is_undecodable = row.line in targets.undecodable and row.line not in sources.undecodable
+        if is_undecodable or row.reason.startswith("the target"):
+            result.bad[index] = replace(row, file=str(target))
     return result

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.columns import Column
 from regard.data.files import ReadResult, shortened
 from regard.data.synthetic.labelled import SENSES, SenseSentence, sense_sentences
-from regard.data.tables import read_table, text_fault
+from regard.data.tables import Column, read_table, text_fault
 from regard.utils.errors import number_of
 
 COLUMNS = (
@@ -29,10 +28,9 @@ def synthetic_senses() -> list[SenseSentence]:
 
 
 def read_senses(path: Path | str, *, skip_bad_rows: bool = False) -> ReadResult[SenseSentence]:
-    """Read sentences with the senses of their words.
+    """Read sentences with the senses of their words. The word is the first occurrence in its sentence, ignoring case.
 
-    Bad rows raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. The word
-    is the first occurrence in its sentence, ignoring case.
+    Bad rows raise an error, or with `skip_bad_rows` are returned in `.bad`.
     """
     path = Path(path)
     result = read_table(path, [COLUMNS], _example)
@@ -56,13 +54,11 @@ def _places(word: str, sentence: str) -> Iterator[int]:
 
 
 def _example(cells: Sequence[str]) -> SenseSentence | str:
-    faults = (text_fault(column.role, cell) for column, cell in zip(COLUMNS, cells, strict=True))
-    if fault := next(filter(None, faults), None):
-        return fault
     word, sense, sentence = (cell.strip() for cell in cells)
+    fault = text_fault("word", word) or text_fault("sense", sense) or text_fault("sentence", sentence)
     start = find_word(word, sentence)
-    if start is None:
-        return f"the word {shortened(word)!r} is not in the sentence {shortened(sentence)!r}"
+    if fault or start is None:
+        return fault or f"the word {shortened(word)!r} is not in the sentence {shortened(sentence)!r}"
     return SenseSentence(sentence, word.lower(), start, sense)
 
 

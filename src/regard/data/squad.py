@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.columns import PASSAGES, QUESTIONS, Column
 from regard.data.files import BadRow, ReadResult, decode, read_bytes, shortened, type_name
-from regard.data.tables import MAX_CHARACTERS, json_text_fault, read_table, text_fault
+from regard.data.tables import MAX_CHARACTERS, Column, json_text_fault, read_table, text_fault
 from regard.utils.errors import DataError, number_of
 
-UNANSWERED = {"answers": [], "is_impossible": True}  # replaces the gold answers of an entry if they are ignored
+QUESTIONS = ("question", "query")  # usual names of columns
+PASSAGES = ("passage", "context", "paragraph", "text", "document")
 COLUMNS = (
     Column("question", QUESTIONS),
     Column("passage", PASSAGES),
@@ -43,10 +43,9 @@ class Question:
 def read_questions(
     path: Path | str, *, answered: bool = True, skip_bad_rows: bool = False, data: bytes | None = None
 ) -> ReadResult[Question]:
-    """Read all questions of a SQuAD file, or of `data` that came from it.
+    """Read all questions of a SQuAD file, or of `data` that came from it. Unless `answered`, gold answers are ignored.
 
-    Bad questions raise a DataError that lists them; with `skip_bad_rows` they are left out and returned in `.bad`. A
-    file that is not JSON of this structure always raises. Unless `answered`, gold answers are ignored.
+    Bad questions raise an error, or with `skip_bad_rows` are returned in `.bad`.
     """
     path = Path(path)
     result: ReadResult[Question] = ReadResult()
@@ -55,13 +54,13 @@ def read_questions(
     counts: Counter[str] = Counter()
     faults: list[tuple[dict[str, Any], int, str]] = []
     for place, passage, entry in _entries(path, _articles(path, text)):
-        question = _question(passage, entry if answered else {**entry, **UNANSWERED}, seen)
+        question = _question(passage, entry, seen, answered=answered)
         key = repr(entry.get("id"))
         if isinstance(question, str):
             faults.append((entry, counts[key], f"{place}: {question}"))
         else:
             seen.add(question.id)
-            result.add(0, question if answered else dataclasses.replace(question, impossible=False))
+            result.add(0, question)
         counts[key] += 1
     lines = _lines_of(text) if faults and "\n" in text else {}
     result.bad += [BadRow(str(path), _line_of(lines, entry, before), fault) for entry, before, fault in faults]
@@ -120,12 +119,9 @@ def _articles(path: Path, text: str) -> list[Any]:
     articles = content.get("data") if isinstance(content, dict) else None
     if not isinstance(articles, list):
         keys = f" with the keys {', '.join(map(shortened, content))}" if isinstance(content, dict) else ""
-        raise DataError(
-            f'{path} is {type_name(content)}{keys}. A SQuAD file is an object whose "data" is a list of articles with '
-            '"paragraphs", each with a "context" and "qas".',
-            path=path,
-            argument="data",
-        )
+        wanted = 'an object whose "data" is a list of articles with "paragraphs", each with a "context" and "qas"'
+        message = f"{path} is {type_name(content)}{keys}. A SQuAD file is {wanted}."
+        raise DataError(message, path=path, argument="data")
     return articles
 
 
@@ -156,7 +152,7 @@ def _list(path: Path, place: str, parent: object, key: str) -> list[Any]:
     return value
 
 
-def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question | str:
+def _question(passage: str, entry: dict[str, Any], seen: set[str], *, answered: bool) -> Question | str:
     """The question of an entry, or what is wrong with it."""
     id_, question = entry.get("id"), entry.get("question")
     if not isinstance(id_, (str, int)) or isinstance(id_, bool) or id_ == "":
@@ -166,15 +162,15 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str]) -> Question |
         return f"repeated id {name!r}"
     if not isinstance(question, str) or not question.strip():
         return f"question {name!r} is empty"
-    texts = {"id": str(id_), "question": question, "context": passage}
-    fault = next(filter(None, (json_text_fault(key, text) for key, text in texts.items())), None)
-    answers = _answers(passage, entry)
-    impossible = bool(entry.get("is_impossible", False))
+    fault = json_text_fault("id", str(id_)) or json_text_fault("question", question)
+    fault = fault or json_text_fault("context", passage)
+    answers = _answers(passage, entry) if answered else ()
+    impossible = answered and bool(entry.get("is_impossible", False))
     if fault or isinstance(answers, str):
         return f"{name!r}: {fault or answers}"
     if impossible and answers:
         return f"{name!r}: is_impossible, but it has {number_of(len(answers), 'answer')}"
-    if not impossible and not answers:
+    if answered and not impossible and not answers:
         return f"{name!r}: no answers, and it is not marked as is_impossible"
     return Question(str(id_), question.strip(), passage, answers, impossible)
 

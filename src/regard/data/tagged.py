@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mode
 from typing import NamedTuple
 
 from regard.data.files import BadRow, FileLines, ReadResult, shortened
@@ -26,6 +27,7 @@ from regard.utils.errors import UsageError, number_of, shorten_list, unknown
 DOCUMENT = "-DOCSTART-"  # the word of a line between documents
 CONLLU_COLUMNS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}  # columns that may be tags, from 0
 CONLLU_WIDTH = 10
+CONLLU = (".conllu", ".conll-u")
 SCHEME_SHARE = 0.95  # if at least this share of words has entity tags, other tags are mistakes
 
 
@@ -47,11 +49,7 @@ Parse = Callable[[str], tuple[str, str] | str | None]  # a line → word and tag
 
 
 def read_tagged(
-    path: Path | str,
-    *,
-    tag_column: str | None = None,
-    repair_tags: bool = False,
-    skip_bad_rows: bool = False,
+    path: Path | str, *, tag_column: str | None = None, repair_tags: bool = False, skip_bad_rows: bool = False
 ) -> ReadResult[Tagged]:
     """Read sentences with tags.
 
@@ -62,20 +60,16 @@ def read_tagged(
     path = Path(path)
     result: ReadResult[Tagged] = ReadResult()
     text = FileLines.read(path, result.checksums)
-    parse = _conllu_parser(tag_column) if is_conllu(path) else _column_parser(path, text.lines, tag_column)
+    is_conllu = is_conll(path, CONLLU)
+    parse = _conllu_parser(tag_column) if is_conllu else _column_parser(path, text.lines, tag_column)
     sentences = [words for words in _sentences(path, text, parse, result.bad) if words]
     _check_tags(path, sentences, result, repair_tags=repair_tags)
     return result.finish(path, "sentences", skip_bad_rows=skip_bad_rows, unit="lines", total=len(text.lines))
 
 
-def is_conll(path: Path) -> bool:
+def is_conll(path: Path, suffixes: tuple[str, ...] = (*CONLLU, ".conll", ".iob", ".bio")) -> bool:
     """Whether a file's name says that it has CoNLL columns, or is CoNLL-U."""
-    return is_conllu(path) or path.name.lower().removesuffix(".gz").endswith((".conll", ".iob", ".bio"))
-
-
-def is_conllu(path: Path) -> bool:
-    """Whether a file's name says that it is CoNLL-U."""
-    return path.name.lower().removesuffix(".gz").endswith((".conllu", ".conll-u"))
+    return path.name.lower().removesuffix(".gz").endswith(suffixes)
 
 
 def _sentences(path: Path, text: FileLines, parse: Parse, bad: list[BadRow]) -> Iterator[list[_Word]]:
@@ -102,22 +96,16 @@ def _column_parser(path: Path, lines: Sequence[str], tag_column: str | None) -> 
     def split(line: str) -> list[str]:
         return [cell.strip() for cell in line.split("\t")] if has_tabs else line.split()
 
-    widths = Counter(len(split(line)) for line in filled)
-    width = widths.most_common(1)[0][0] if widths else 2
+    width = mode(len(split(line)) for line in filled) if filled else 2
     if width < 2:
         message = f"{path} has one column. Words and tags need two, separated by tabs or spaces."
         raise UsageError(message, path=path, value=width)
     place = width - 1
     if tag_column is not None:
         if not tag_column.isdecimal() or not 2 <= int(tag_column) <= width:
-            message, allowed = f"{path} has no tag column {tag_column!r}.", range(2, width + 1)
-            raise UsageError(
-                f"{message} Give a number from 2 to {width}.",
-                path=path,
-                argument="tag_column",
-                value=tag_column,
-                allowed=allowed,
-            )
+            message = f"{path} has no tag column {tag_column!r}. Give a number from 2 to {width}."
+            allowed = range(2, width + 1)
+            raise UsageError(message, path=path, argument="tag_column", value=tag_column, allowed=allowed)
         place = int(tag_column) - 1
 
     def parse(line: str) -> tuple[str, str] | str | None:
@@ -154,9 +142,6 @@ def _conllu_parser(tag_column: str | None) -> Parse:
     return parse
 
 
-# --- Tags ---------------------------------------------------------------------------------------------------
-
-
 def marks_entities(tags: Collection[str]) -> bool:
     """Whether tags are of a scheme such as IOB2, and not parts of speech or the like."""
     return (all(map(is_entity_tag, tags)) or _is_untyped(tags)) and any(tag != OUTSIDE for tag in tags)
@@ -174,7 +159,11 @@ def _check_tags(
     counts = Counter(word.tag for words in sentences for word in words)
     entities = _has_entities(counts)
     if entities and not _is_untyped(counts):
-        sentences = [words for words in sentences if not _add_unknown_tags(path, words, result.bad)]
+        others = {tag for tag in counts if not is_entity_tag(tag)}
+        reason = f"is not one of the tags {', '.join(ENTITY_TAGS)}"
+        wrong = (word for words in sentences for word in words if word.tag in others)
+        result.bad += [BadRow(str(path), word.line, f"{word.tag!r} {reason}") for word in wrong]
+        sentences = [words for words in sentences if others.isdisjoint(word.tag for word in words)]
     tags = [[word.tag for word in words] for words in sentences]
     iob1 = entities and looks_like_iob1(tags)
     result.remarks.append(f"tags: {path.name}: {_describe_tags(counts, entities=entities, iob1=iob1)}")
@@ -194,14 +183,6 @@ def _has_entities(counts: Counter[str]) -> bool:
         return len(counts) > 1
     known = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}
     return bool(known.keys() - {OUTSIDE}) and sum(known.values()) >= SCHEME_SHARE * counts.total()
-
-
-def _add_unknown_tags(path: Path, words: Sequence[_Word], bad: list[BadRow]) -> bool:
-    """Add the words of a sentence whose tags are not of the scheme; returns whether there are any."""
-    allowed = ", ".join(ENTITY_TAGS)
-    unknown_tags = [word for word in words if not is_entity_tag(word.tag)]
-    bad += [BadRow(str(path), word.line, f"{word.tag!r} is not one of the tags {allowed}") for word in unknown_tags]
-    return bool(unknown_tags)
 
 
 def _describe_tags(counts: Counter[str], *, entities: bool, iob1: bool) -> str:

@@ -62,7 +62,7 @@ class Reader(ABC, Generic[E]):
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
         """Return prediction inputs from a file, or from `data` read from stdin: lines, or a column of a table."""
-        from regard.data.texts import read_texts
+        from regard.data.inputs import read_texts
 
         return read_texts(path, data, text_column=getattr(self.config, "text_column", None))
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from regard.checkpoint.card import CardData
+from regard.data.batches import hold_out
 from regard.data.corpus import Corpus
 from regard.data.files import ReadResult
 from regard.data.labelled import refuse_unseen, require_two_labels
-from regard.data.splits import hold_out
 from regard.data.synthetic.stories import stories
 from regard.metrics.labels import label_names
 from regard.models.heads import HeadConfig

@@ -1,11 +1,11 @@
 """Words cut in other ways than the usual one: BPE dropout (Provilkov et al. 2020).
 
-Each merge that could be made is left out with a small chance, so a frequent word is sometimes seen as its parts.
-A model that trains on such cuts learns what the parts mean and overfits a small corpus less; afterwards text is
-cut in the usual way.
+Each merge that could be made is left out with a small chance, so a frequent word is sometimes seen as its parts. A
+model that trains on such cuts learns what the parts mean and overfits a small corpus less; afterwards text is cut in
+the usual way.
 
-For each word a handful of cuts is drawn once, from the word itself, and training picks among them: that is quick,
-and the same seed gives the same ids again. Nothing here knows sentences, models or batches.
+For each word a handful of cuts is drawn once, from the word itself, and training picks among them: that is quick, and
+the same seed gives the same ids again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 import torch
 
-from regard.tokenizers.tokenizer import KINDS_WITH_MERGES, Tokenizer
-from regard.utils.errors import UsageError
+from regard.tokenizers.tokenizer import Tokenizer
 
 CUTS = 16  # of each word that are drawn once
 
@@ -25,11 +24,8 @@ class BPEDropout:
     """Ids of words, differently cut each time."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, *, seed: int = 0) -> None:
-        if share and tokenizer.kind not in KINDS_WITH_MERGES:
-            raise UsageError(
-                f"bpe_dropout leaves out merges, and a {tokenizer.kind} tokenizer has none; "
-                f"kinds with merges: {', '.join(KINDS_WITH_MERGES)}."
-            )
+        if share:
+            tokenizer.require_merges("has no merges that bpe_dropout could leave out")
         self.tokenizer, self.share, self.seed = tokenizer, share, seed
         self._cuts: dict[str, list[list[int]]] = {}
 
@@ -40,9 +36,7 @@ class BPEDropout:
 
     def cuts(self, word: str) -> list[list[int]]:
         """The ways in which a word is cut, likely ones more than once."""
-        found = self._cuts.get(word)
-        if found is None:
+        if word not in self._cuts:
             dice = random.Random(f"{self.seed} {word}")
-            found = [self.tokenizer.word_ids(word, lambda: dice.random() < self.share) for _ in range(CUTS)]
-            self._cuts[word] = found
-        return found
+            self._cuts[word] = [self.tokenizer.word_ids(word, lambda: dice.random() < self.share) for _ in range(CUTS)]
+        return self._cuts[word]

@@ -1,28 +1,26 @@
 """Sentencepiece models (`.spm`) ↔ `Tokenizer`, with the ids of a vocabulary that lies beside them.
 
-A Marian folder has one `.spm` for each side and one map from pieces to ids for both. The `.spm` decides how a
-text is cut; its own ids mean nothing. Program and file cut like this:
+A Marian folder has one `.spm` for each side and one map from pieces to ids for both. The `.spm` decides how a text is
+cut; its own ids mean nothing. Program and file cut like this:
 
 1. the text is normalized (a table inside the file, then white space), spaces become "▁";
-2. it is cut into the pieces of the `.spm`; characters that the `.spm` has no piece for stay as they are, and
-   neighbors among them are taken together;
+2. it is cut into the pieces of the `.spm`; characters that the `.spm` has no piece for stay as they are, and neighbors
+   among them are taken together;
 3. each piece, and each such run of foreign characters, is looked up in the map; what is not there is unknown.
 
-A `tokenizers` model is made here that gives the same ids. Its vocabulary is the whole map, in the order of ids,
-since it must be able to write every id. A piece of the map that is not a piece of this `.spm` gets the score
-`OUT_OF_REACH`: every cut into real pieces is better, so it can only be chosen for a stretch of foreign
-characters, which is what step 3 looks up. Two additions make that exact: runs of foreign characters are words of
-their own, so that no piece of the other side reaches across their border; and a run that is not in the map as a
-whole becomes one unknown character, so that it is not put together from single ones.
+A `tokenizers` model is made here that gives the same ids. Its vocabulary is the whole map, in the order of ids, since
+it must be able to write every id. A piece of the map that is not a piece of this `.spm` gets the score `OUT_OF_REACH`:
+every cut into real pieces is better, so it can only be chosen for a stretch of foreign characters, which is what step 3
+looks up. Two additions make that exact: runs of foreign characters are words of their own, so that no piece of the
+other side reaches across their border; and a run that is not in the map as a whole becomes one unknown character, so
+that it is not put together from single ones.
 
-Not the same: a piece of the `.spm` that the map lacks cannot be used here and its text is cut otherwise (there it
-is unknown); a foreign run of several characters is always unknown to a BPE model; a code like >>fr<< is recognized
+Not the same: a piece of the `.spm` that the map lacks cannot be used here and its text is cut otherwise (there it is
+unknown); a foreign run of several characters is always unknown to a BPE model; a code like >>fr<< is recognized
 anywhere, not only at the beginning; where the table replaces a character that carries a further combining mark (the
-second mark of decomposed Vietnamese), the `tokenizers` library drops that mark, so such text should be composed
-first; and of two cuts into the same pieces (222 as 22 2 or 2 22) a unigram model takes either, since sums are rounded
-otherwise. SpecialTokens such as "</s>" typed into a text are ordinary characters here.
-
-This module knows nothing of models or of what else is in a folder.
+second mark of decomposed Vietnamese), the `tokenizers` library drops that mark, so such text should be composed first;
+and of two cuts into the same pieces (222 as 22 2 or 2 22) a unigram model takes either, since sums are rounded
+otherwise. Special tokens such as "</s>" typed into a text are ordinary characters here.
 """
 
 from __future__ import annotations
@@ -43,8 +41,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
-from regard.tokenizers.tokenizer import SPACE_MARK, SpecialTokens, Tokenizer
-from regard.tokenizers.training import BYTE_TOKENS
+from regard.tokenizers.tokenizer import BYTE_TOKENS, SPACE_MARK, SpecialTokens, Tokenizer, add_special_tokens
 from regard.utils.errors import FolderError, UsageError, shorten_list
 
 proto: Any = sentencepiece_model_pb2  # its classes are made when it is imported, so no type checker sees them
@@ -71,8 +68,8 @@ def tokenizer_from_spm(
 ) -> Tokenizer:
     """The tokenizer that cuts like the `.spm` in `data` and has the ids of `vocabulary`.
 
-    `name` is how errors call the file. Codes like >>fr<< in the vocabulary become tokens of their own, which may
-    be typed in front of a text.
+    `name` is how errors call the file. Codes like >>fr<< in the vocabulary become tokens of their own, which may be
+    typed in front of a text.
     """
     spm = _parse(data, name)
     _refuse_unsupported(spm, name)
@@ -95,11 +92,13 @@ def tokenizer_from_spm(
         )
     unigram = spm.trainer_spec.model_type == _UNIGRAM
     backend = tokenizers.Tokenizer((_unigram_model if unigram else _bpe_model)(spm, tokens, own, special_tokens))
-    known_set = _character_class(known)
-    backend.normalizer = _normalizer(spm, known_set if foreign else None, foreign if unigram else [])
-    backend.pre_tokenizer = _pre_tokenizer(own, known_set if foreign else None)
-    backend.decoder = _decoder(spm)
-    backend.add_special_tokens([AddedToken(symbol, special=True, normalized=False) for symbol in special])
+    known_set = _character_class(known) if foreign else None
+    backend.normalizer = _normalizer(spm, known_set, foreign if unigram else [])
+    backend.pre_tokenizer = _pre_tokenizer(own, known_set)
+    in_bytes = [decoders.ByteFallback()] if spm.trainer_spec.byte_fallback else []
+    outer = decoders.Replace(Regex(_OUTER_WHITE_SPACE), "")
+    backend.decoder = decoders.Sequence([decoders.Replace(SPACE_MARK, " "), *in_bytes, decoders.Fuse(), outer])
+    add_special_tokens(backend, special)
     backend.add_tokens([AddedToken(code, special=False, normalized=False) for code in codes])
     return Tokenizer(backend, special_tokens)
 
@@ -111,27 +110,25 @@ def _parse(data: bytes, name: str) -> Any:
             raise ValueError("it has no pieces")
         sentencepiece.SentencePieceProcessor(model_proto=data)  # checks what the format itself does not
     except (DecodeError, RuntimeError, ValueError) as problem:
-        raise FolderError(
-            f"{name} is damaged or not a sentencepiece model ({problem}). Copy or download it again."
-        ) from problem
+        message = f"{name} is damaged or not a sentencepiece model ({problem}). Copy or download it again."
+        raise FolderError(message) from problem
     return spm
 
 
 def _refuse_unsupported(spm: Any, name: str) -> None:
-    trainer, normalizer = spm.trainer_spec, spm.normalizer_spec
-    found = []
-    if trainer.model_type not in (_UNIGRAM, _BPE):
-        found.append(f"model_type {_MODEL_NAMES.get(trainer.model_type, trainer.model_type)}")
-    if trainer.treat_whitespace_as_suffix:
-        found.append("treat_whitespace_as_suffix")
-    if not normalizer.escape_whitespaces:
-        found.append("escape_whitespaces false")
-    if spm.denormalizer_spec.precompiled_charsmap:
-        found.append("a denormalizer")
+    trainer = spm.trainer_spec
+    model_type = _MODEL_NAMES.get(trainer.model_type, trainer.model_type)
     user_defined = [piece.piece for piece in spm.pieces if piece.type == _USER_DEFINED]
-    if user_defined and trainer.model_type == _BPE:
-        found.append(f"user-defined symbols in a BPE model ({shorten_list(user_defined)})")
-    if found:
+    settings = {
+        f"model_type {model_type}": trainer.model_type not in (_UNIGRAM, _BPE),
+        "treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
+        "escape_whitespaces false": not spm.normalizer_spec.escape_whitespaces,
+        "a denormalizer": spm.denormalizer_spec.precompiled_charsmap,
+        f"user-defined symbols in a BPE model ({shorten_list(user_defined)})": (
+            user_defined and trainer.model_type == _BPE
+        ),
+    }
+    if found := [setting for setting, is_used in settings.items() if is_used]:
         raise FolderError(f"{name} has settings that regard cannot follow: {'; '.join(found)}.")
 
 
@@ -145,9 +142,8 @@ def _in_id_order(vocabulary: Mapping[str, int], name: str) -> list[str]:
             raise FolderError(f"the vocabulary beside {name} gives {by_id[number]!r} and {token!r} the same id.")
         by_id[number] = token
     if by_id and max(by_id) >= 2 * len(by_id):
-        raise FolderError(
-            f"the vocabulary beside {name} has {len(by_id)} pieces with ids up to {max(by_id)}: most are missing."
-        )
+        found = f"{len(by_id)} pieces with ids up to {max(by_id)}"
+        raise FolderError(f"the vocabulary beside {name} has {found}: most are missing.")
     return [by_id.get(i, f"<no piece {i}>") for i in range(max(by_id, default=-1) + 1)]
 
 
@@ -219,12 +215,6 @@ def _pre_tokenizer(own: Collection[str], known: str | None) -> pre_tokenizers.Pr
     return pre_tokenizers.Sequence(steps)
 
 
-def _decoder(spm: Any) -> decoders.Decoder:
-    in_bytes = [decoders.ByteFallback()] if spm.trainer_spec.byte_fallback else []
-    outer = decoders.Replace(Regex(_OUTER_WHITE_SPACE), "")
-    return decoders.Sequence([decoders.Replace(SPACE_MARK, " "), *in_bytes, decoders.Fuse(), outer])
-
-
 def _character_class(characters: Collection[str]) -> str:
     """What stands between the brackets of a pattern that matches one of `characters`."""
     codes = sorted(map(ord, characters))
@@ -248,20 +238,18 @@ def spm_from_tokenizer(tokenizer: Tokenizer, probe: Iterable[str] = ()) -> bytes
     """The `.spm` that cuts as `tokenizer` does, for the kinds bpe and unigram.
 
     It is tried before it is returned: on texts made of the tokenizer's own pieces, on numbers, marks, foreign
-    characters and spaces, and on `probe`. A tokenizer that sentencepiece cannot express is refused with the text
-    that shows it.
+    characters and spaces, and on `probe`. A tokenizer that sentencepiece cannot express is refused with the text that
+    shows it.
     """
     description = json.loads(tokenizer.to_json())
     spm = proto.ModelProto()
     _write_normalizer(spm, description["normalizer"], tokenizer.kind)
-    if tokenizer.kind == "unigram":
-        _write_unigram(spm, tokenizer, description["model"])
-    elif tokenizer.kind == "bpe":
-        _write_bpe(spm, tokenizer, description["model"])
-    else:
-        raise UsageError(
-            f"a {tokenizer.kind} tokenizer cannot be written as a sentencepiece model; bpe and unigram ones can."
-        )
+    if tokenizer.kind not in ("bpe", "unigram"):
+        message = f"a {tokenizer.kind} tokenizer cannot be written as a sentencepiece model; bpe and unigram ones can."
+        raise UsageError(message)
+    is_unigram, model = tokenizer.kind == "unigram", description["model"]
+    own = (_unigram_scores if is_unigram else _bpe_scores)(tokenizer, model)
+    _write_pieces(spm, _UNIGRAM if is_unigram else _BPE, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
     data: bytes = spm.SerializeToString()
     _try_out(data, tokenizer, [*_own_probe(tokenizer), *probe])
     return data
@@ -281,27 +269,24 @@ def spm_ids(
     return found
 
 
-def _write_unigram(spm: Any, tokenizer: Tokenizer, model: Mapping[str, Any]) -> None:
-    own = {piece: score for piece, score in model["vocab"] if score > OUT_OF_REACH}
-    for symbol in tokenizer.special_ids:
-        own.pop(tokenizer.tokens([symbol])[0], None)
-    _write_pieces(spm, _UNIGRAM, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
+def _unigram_scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[str, float]:
+    special = set(tokenizer.tokens(tokenizer.special_ids))
+    return {piece: score for piece, score in model["vocab"] if score > OUT_OF_REACH and piece not in special}
 
 
-def _write_bpe(spm: Any, tokenizer: Tokenizer, model: Mapping[str, Any]) -> None:
+def _bpe_scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[str, float]:
     for setting in ("continuing_subword_prefix", "end_of_word_suffix", "dropout", "ignore_merges"):
         if model.get(setting):
             raise UsageError(f"a bpe tokenizer with {setting} cannot be written as a sentencepiece model.")
-    merges = [merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"]]
     own: dict[str, float] = {}
-    for rank, (left, right) in enumerate(merges):
+    for (left, right), rank in tokenizer.merge_ranks.items():
         own.setdefault(left + right, -float(rank))
     singles = [piece for piece in sorted(model["vocab"], key=model["vocab"].__getitem__) if len(piece) == 1]
-    for rank, character in enumerate(singles, start=len(merges)):
+    for rank, character in enumerate(singles, start=len(tokenizer.merge_ranks)):
         # A character of the other side's vocabulary is known alone and unknown in a run.
         if tokenizer.unknown_id not in tokenizer.encode(character + character):
             own.setdefault(character, -float(rank))
-    _write_pieces(spm, _BPE, tokenizer, own, in_bytes=bool(model.get("byte_fallback")))
+    return own
 
 
 def _write_pieces(spm: Any, model_type: int, tokenizer: Tokenizer, own: Mapping[str, float], *, in_bytes: bool) -> None:
@@ -311,9 +296,8 @@ def _write_pieces(spm: Any, model_type: int, tokenizer: Tokenizer, own: Mapping[
     spm.pieces.add(piece=unknown, score=0.0, type=_UNKNOWN)
     if in_bytes:
         if lacking := sorted(set(BYTE_TOKENS) - set(tokenizer.vocabulary())):
-            raise UsageError(
-                f"a sentencepiece model with bytes needs all 256 of them; missing: {shorten_list(lacking)}."
-            )
+            missing = shorten_list(lacking)
+            raise UsageError(f"a sentencepiece model with bytes needs all 256 of them; missing: {missing}.")
         for token in BYTE_TOKENS:
             spm.pieces.add(piece=token, score=0.0, type=_BYTE)
     for piece, score in own.items():
@@ -346,26 +330,20 @@ def _write_normalizer(spm: Any, description: Mapping[str, Any] | None, kind: str
             case {"type": "Replace", "content": content} if content == _NOWHERE:
                 continue
             case _:
-                raise UsageError(
-                    f"the normalization {step.get('type')} of this {kind} tokenizer cannot be written as a "
-                    "sentencepiece model."
-                )
+                what = f"the normalization {step.get('type')} of this {kind} tokenizer"
+                raise UsageError(f"{what} cannot be written as a sentencepiece model.")
     if not escaped:
-        raise UsageError(
-            f"this {kind} tokenizer does not write spaces as {SPACE_MARK}, so it cannot be written as a sentencepiece "
-            "model."
-        )
+        fault = f"this {kind} tokenizer does not write spaces as {SPACE_MARK}"
+        raise UsageError(f"{fault}, so it cannot be written as a sentencepiece model.")
     if sum(step["type"] in ("Lowercase", "Precompiled") for step in steps) > 1:
         raise UsageError("two normalization tables cannot be written as one sentencepiece model.")
 
 
 def _steps(description: Mapping[str, Any] | None) -> Iterable[Mapping[str, Any]]:
-    if description is None:
-        return
-    if description["type"] == "Sequence":
+    if description and description["type"] == "Sequence":
         for part in description["normalizers"]:
             yield from _steps(part)
-    else:
+    elif description:
         yield description
 
 

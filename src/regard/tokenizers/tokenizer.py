@@ -1,8 +1,7 @@
 """A tokenizer: text to ids and back, with the tokens, merges and vocabulary laid open.
 
-One small class over the `tokenizers` library, whose `tokenizer.json` is the format on disk, so that other
-tools read what is written here and the other way round. How a tokenizer is trained stands in `training.py`.
-Nothing here knows about models, padding or batches.
+One small class over the `tokenizers` library, whose `tokenizer.json` is the format on disk, so that other tools read
+what is written here and the other way round. `training.py` trains tokenizers.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,11 +21,13 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from regard.utils.atomic_files import write_file
 from regard.utils.errors import FolderError, UsageError
 
 FILE_NAME = "tokenizer.json"
 KINDS_WITH_MERGES = ("bpe", "byte-bpe")
 SPACE_MARK = "▁"  # U+2581 stands for a space inside a token of the bpe kind
+BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))  # write what has no token
 CHARACTER_PATTERN = r"[\s\S]"  # how a character tokenizer cuts; it is recognized by this when read back
 
 # The names under which the special tokens go in other people's files, the most telling first.
@@ -76,8 +76,8 @@ class SpannedIds(NamedTuple):
 class Tokenizer:
     """Text to ids and back.
 
-    The tokenizer owns its backend: truncation and padding that a file may ask for are switched off, and text
-    that looks like a special token ("</s>" typed by a user) is encoded as ordinary characters.
+    The tokenizer owns its backend: truncation and padding that a file may ask for are switched off, and text that looks
+    like a special token ("</s>" typed by a user) is encoded as ordinary characters.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, special_tokens: SpecialTokens | None = None) -> None:
@@ -85,7 +85,7 @@ class Tokenizer:
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = True
-        self.special_tokens = special_tokens if special_tokens is not None else SpecialTokens()
+        self.special_tokens = special_tokens or SpecialTokens()
 
     # Vocabulary -------------------------------------------------------------------------------------------
 
@@ -135,8 +135,8 @@ class Tokenizer:
         missing = [i for i in range(self.vocab_size) if i not in by_id]
         if missing:
             raise FolderError(
-                f"the vocabulary has no token for id {missing[0]} and {len(missing) - 1} others of "
-                f"{self.vocab_size}. Ids must run without gaps; export the tokenizer again from where it came."
+                f"the vocabulary has no token for id {missing[0]} and {len(missing) - 1} others of {self.vocab_size}. "
+                "Ids must run without gaps; export the tokenizer again from where it came."
             )
         return [by_id[i] for i in range(self.vocab_size)]
 
@@ -144,9 +144,8 @@ class Tokenizer:
         """Raise when a model with `vocab_size` rows of embedding cannot look up every id."""
         if self.vocab_size > vocab_size:
             raise FolderError(
-                f"the tokenizer has {self.vocab_size} ids but the model has room for {vocab_size}: "
-                f"{FILE_NAME} and the model are not of the same folder. Restore the {FILE_NAME} that was "
-                "saved with the model."
+                f"the tokenizer has {self.vocab_size} ids but the model has room for {vocab_size}: {FILE_NAME} and the "
+                f"model are not of the same folder. Restore the {FILE_NAME} that was saved with the model."
             )
 
     @cached_property
@@ -172,10 +171,8 @@ class Tokenizer:
         if not self.has_post_processor:
             return ()
         marked = self._backend.encode("a", add_special_tokens=True)
-        added = list(
-            itertools.takewhile(lambda pair: pair[1], zip(marked.ids, marked.special_tokens_mask, strict=True))
-        )
-        return tuple(i for i, _ in added) if len(added) < len(marked.ids) else ()
+        num_added = marked.special_tokens_mask.index(0) if 0 in marked.special_tokens_mask else 0
+        return tuple(marked.ids[:num_added])
 
     # Text to ids ------------------------------------------------------------------------------------------
 
@@ -204,9 +201,8 @@ class Tokenizer:
     def token_spans(self, text: str) -> list[TokenSpan]:
         """One token per id of `encode(text)`; their texts, joined, give `text` back.
 
-        Where several tokens share one character (the bytes of "é"), the first shows it and the others show
-        the empty string. A text that yields no id at all (white space, for the kinds that skip it) has no
-        tokens.
+        Where several tokens share one character (the bytes of "é"), the first shows it and the others show the empty
+        string. A text that yields no id at all (white space, for the kinds that skip it) has no tokens.
         """
         encoding = self._encoding(text)
         found: list[TokenSpan] = []
@@ -227,14 +223,15 @@ class Tokenizer:
     def derivation(self, text: str) -> list[list[str]]:
         """Per word, how merging made its tokens: first its characters (or bytes), then one merge a step.
 
-        Each step is the word as it then stands, its symbols separated by spaces; the last is what the
-        vocabulary writes.
+        Each step is the word as it then stands, its symbols separated by spaces.
         """
-        if self.kind not in KINDS_WITH_MERGES:
-            raise UsageError(
-                f"a {self.kind} tokenizer has no merges to show; kinds with merges: {', '.join(KINDS_WITH_MERGES)}."
-            )
+        self.require_merges("has no merges to show")
         return [[" ".join(symbols) for symbols in self._merges(word)] for word in self.words(text)]
+
+    def require_merges(self, fault: str) -> None:
+        """Raise an error if the tokenizer is of a kind without merges; `fault` says what it cannot do."""
+        if self.kind not in KINDS_WITH_MERGES:
+            raise UsageError(f"a {self.kind} tokenizer {fault}; kinds with merges: {', '.join(KINDS_WITH_MERGES)}.")
 
     def encode_array(self, text: str) -> npt.NDArray[np.uint32]:
         """The ids of a long text: characters are looked up in a table, of other texts the lines are cut in parallel."""
@@ -299,24 +296,12 @@ class Tokenizer:
     def save(self, path: Path | str) -> Path:
         """Write `tokenizer.json`; `path` is the file, or a folder to put it in. Returns the file."""
         path = _json_path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(self._backend.to_str(pretty=True))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as problem:
-            temporary.unlink(missing_ok=True)
-            raise FolderError(f"{path}: the tokenizer cannot be written ({problem.strerror}).") from problem
+        write_file(path, self._backend.to_str(pretty=True))
         return path
 
     def save_merges(self, folder: Path | str) -> tuple[Path, Path]:
         """Write `vocab.json` and `merges.txt`, the older pair of files that BPE tools exchange."""
-        if self.kind not in KINDS_WITH_MERGES:
-            raise UsageError(
-                f"a {self.kind} tokenizer has no merges to save; kinds with merges: {', '.join(KINDS_WITH_MERGES)}."
-            )
+        self.require_merges("has no merges to save")
         folder = Path(folder)
         if not folder.is_dir():
             raise FolderError(f"{folder} is not a folder; create it before saving merges into it.")
@@ -330,7 +315,7 @@ class Tokenizer:
     def load(cls, path: Path | str, special_tokens: SpecialTokens | None = None) -> Tokenizer:
         """Read a `tokenizer.json` (or the one in a folder); nothing in it can run code.
 
-        Without `symbols` the special tokens are recognized by their usual names, then by their place.
+        Without `special_tokens`, they are recognized by their usual names, then by their place.
         """
         path = _json_path(path)
         return cls.from_json(_read_text(path), path, special_tokens)
@@ -341,17 +326,14 @@ class Tokenizer:
         try:
             backend = tokenizers.Tokenizer.from_str(text)
         except Exception as problem:
-            raise FolderError(
-                f"{path} is damaged or not a tokenizer ({problem}). Restore it from where the model came."
-            ) from problem
+            message = f"{path} is damaged or not a tokenizer ({problem}). Restore it from where the model came."
+            raise FolderError(message) from problem
         needed = getattr(backend.model, "unk_token", None)
         cannot_do_without = isinstance(backend.model, (models.WordLevel, models.WordPiece))
         if (needed or cannot_do_without) and backend.model.token_to_id(needed or "") is None:
-            raise FolderError(
-                f"{path} is damaged: its unknown token {needed!r} is not in its vocabulary. Restore it from "
-                "where the model came."
-            )
-        return cls(backend, special_tokens if special_tokens is not None else _recognize_special_tokens(backend))
+            fault = f"its unknown token {needed!r} is not in its vocabulary"
+            raise FolderError(f"{path} is damaged: {fault}. Restore it from where the model came.")
+        return cls(backend, special_tokens or _recognize_special_tokens(backend))
 
     @classmethod
     def from_merges(
@@ -369,9 +351,8 @@ class Tokenizer:
         backend.decoder = decoders.ByteLevel()
         usual = {name for names in _USUAL_NAMES.values() for name in names}
         known = backend.get_vocab()
-        special = sorted((name for name in usual if name in known), key=known.__getitem__)
-        backend.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in special])
-        return cls(backend, special_tokens if special_tokens is not None else _recognize_special_tokens(backend))
+        add_special_tokens(backend, sorted(usual & known.keys(), key=known.__getitem__))
+        return cls(backend, special_tokens or _recognize_special_tokens(backend))
 
     @classmethod
     def from_vocabulary(
@@ -388,9 +369,9 @@ class Tokenizer:
         backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece()
-        special = [token for token in vocabulary if token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
-        backend.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in special])
-        return cls(backend, special_tokens if special_tokens is not None else _recognize_special_tokens(backend))
+        special = dataclasses.astuple(BERT_SPECIAL_TOKENS)
+        add_special_tokens(backend, [token for token in vocabulary if token in special])
+        return cls(backend, special_tokens or _recognize_special_tokens(backend))
 
     def with_special_tokens(self, special_tokens: SpecialTokens) -> Tokenizer:
         """The same tokenizer, whose special tokens have other roles."""
@@ -423,12 +404,12 @@ class Tokenizer:
     # Inside -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _description(self) -> dict[str, Any]:
-        description: dict[str, Any] = json.loads(self._backend.to_str())
-        return description
+    def _description(self) -> Any:
+        return json.loads(self._backend.to_str())
 
     @cached_property
-    def _merge_ranks(self) -> dict[tuple[str, str], int]:
+    def merge_ranks(self) -> dict[tuple[str, str], int]:
+        """The pairs of tokens that are merged, each with its rank: the lowest comes first."""
         merges = self._description["model"]["merges"]
         # Files written by older versions of the library hold "a b" in one string.
         pairs = (tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in merges)
@@ -439,28 +420,23 @@ class Tokenizer:
         """Tokens for single bytes, and those that decoding skips between them; none without byte fallback."""
         if not self._description["model"].get("byte_fallback"):
             return frozenset()
-        names = (f"<0x{byte:02X}>" for byte in range(256))
-        return frozenset(i for name in names if (i := self._optional_id(name)) is not None) | self._control_ids
+        return frozenset(i for name in BYTE_TOKENS if (i := self._optional_id(name)) is not None) | self._control_ids
 
     @cached_property
     def _control_ids(self) -> frozenset[int]:
         return self.special_ids - {self.unknown_id}
 
     def _optional_id(self, name: str | None) -> int | None:
-        if name is None:
-            return None
-        found = self._backend.token_to_id(name)
-        return None if found is None else int(found)
+        found: int | None = None if name is None else self._backend.token_to_id(name)
+        return found
 
     def _special_token_id(self, role: str) -> int:
         name = getattr(self.special_tokens, role)
         found = self._optional_id(name)
         if found is None:
             wanted = f"{name!r} is not in its vocabulary" if name else "none is known for it"
-            raise UsageError(
-                f"this tokenizer has no {role} token ({wanted}); "
-                f"give SpecialTokens({role}=...) with the name that its vocabulary uses."
-            )
+            advice = f"give SpecialTokens({role}=...) with the name that its vocabulary uses"
+            raise UsageError(f"this tokenizer has no {role} token ({wanted}); {advice}.")
         return found
 
     def _encoding(self, text: str) -> tokenizers.Encoding:
@@ -488,8 +464,7 @@ class Tokenizer:
         """
         if self._control_ids.isdisjoint(ids):
             return ids
-        unknown = self.unknown_id
-        replaced = [unknown if i in self._control_ids else i for i in ids]
+        replaced = (self.unknown_id if i in self._control_ids else i for i in ids)
         return [i for i in replaced if i is not None]
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
@@ -517,9 +492,9 @@ class Tokenizer:
             return
         while True:
             ranked = [
-                (self._merge_ranks[pair], place)
+                (self.merge_ranks[pair], place)
                 for place, pair in enumerate(itertools.pairwise(symbols))
-                if pair in self._merge_ranks and not (leave_out and leave_out())
+                if pair in self.merge_ranks and not (leave_out and leave_out())
             ]
             if not ranked:
                 return
@@ -534,7 +509,7 @@ class Tokenizer:
         symbols: list[str] = []
         for place, character in enumerate(word):
             symbol = (prefix if place else "") + character + (suffix if place == len(word) - 1 else "")
-            in_bytes = [f"<0x{byte:02X}>" for byte in symbol.encode("utf-8")]
+            in_bytes = [BYTE_TOKENS[byte] for byte in symbol.encode("utf-8")]
             if symbol in model["vocab"]:
                 symbols.append(symbol)
             elif model.get("byte_fallback") and all(byte in model["vocab"] for byte in in_bytes):
@@ -559,18 +534,15 @@ def _read_text(path: Path) -> str:
     except OSError as problem:
         raise FolderError(f"{path} cannot be read ({problem.strerror}).") from problem
     except UnicodeDecodeError as problem:
-        raise FolderError(
-            f"{path} is damaged: byte {problem.start} is not UTF-8. Restore it from where the model came."
-        ) from problem
+        fault = f"byte {problem.start} is not UTF-8"
+        raise FolderError(f"{path} is damaged: {fault}. Restore it from where the model came.") from problem
 
 
 def _without_edges(text: str, start: int, end: int) -> tuple[int, int]:
     """A stretch of a text without the white space at its edges."""
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    return start, end
+    stretch = text[start:end]
+    start += len(stretch) - len(stretch.lstrip())
+    return start, start + len(stretch.strip())
 
 
 def _require_text(text: object, what: str) -> None:
@@ -579,18 +551,21 @@ def _require_text(text: object, what: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as problem:
-        raise UsageError(
-            f"{what} has half of a character (lone surrogate U+{ord(text[problem.start]):04X}) at position "
-            f"{problem.start}; read the text as UTF-8."
-        ) from problem
+        half = f"half of a character (lone surrogate U+{ord(text[problem.start]):04X})"
+        raise UsageError(f"{what} has {half} at position {problem.start}; read the text as UTF-8.") from problem
+
+
+def add_special_tokens(backend: tokenizers.Tokenizer, names: Iterable[str]) -> None:
+    """Make `names` special tokens, which no normalization changes."""
+    backend.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in names])
 
 
 def _recognize_special_tokens(backend: tokenizers.Tokenizer) -> SpecialTokens:
     special = {i: token.content for i, token in backend.get_added_tokens_decoder().items() if token.special}
     vocabulary = backend.get_vocab(with_added_tokens=True)
-    found: dict[str, Any] = {}
-    for role, names in _USUAL_NAMES.items():
-        found[role] = next((name for name in names if name in vocabulary), None)
+    found: dict[str, Any] = {
+        role: next((name for name in names if name in vocabulary), None) for role, names in _USUAL_NAMES.items()
+    }
     if getattr(backend.model, "unk_token", None):
         found["unknown"] = backend.model.unk_token
     for place, role in enumerate(("pad", "unknown", "start", "end")):  # as tokenizers trained here number them

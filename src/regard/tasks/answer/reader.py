@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.batches import split_validation
 from regard.data.files import ReadResult
-from regard.data.splits import split_validation
 from regard.data.squad import Question, read_qa_inputs, read_questions
 from regard.data.synthetic.labelled import questions
 from regard.models.heads import HeadConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field as Option
 
-from regard.data.columns import PASSAGES, QUESTIONS
+from regard.data.squad import PASSAGES, QUESTIONS
 from regard.spec import Field
 from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_recipe, encoder_task
 from regard.training.run import Recipe, TrainRequest

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.labelled import MultipleChoiceExample
 from regard.tasks.choose.predictor import Choice, labels_of, majority_index
 from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
 from regard.tasks.encoder.objective import EncoderObjective

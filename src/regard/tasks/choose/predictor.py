@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.labelled import MultipleChoiceExample
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score, Scores
 from regard.nn.hooks import Trace

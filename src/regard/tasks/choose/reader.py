@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.multiple_choice import MultipleChoiceExample, read_endings
+from regard.data.labelled import MultipleChoiceExample, read_endings
 from regard.data.synthetic.labelled import choices
 from regard.models.heads import HeadConfig
 from regard.tasks.data import SingleFileReader

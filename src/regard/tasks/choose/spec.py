@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.data.columns import CONTEXTS, ENDINGS
+from regard.data.labelled import CONTEXTS, ENDINGS
 from regard.spec import Field
 from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_task
 from regard.utils.config import Config

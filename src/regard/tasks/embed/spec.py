@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import Field as Option
 from pydantic import model_validator
 
-from regard.data.columns import TEXTS
+from regard.data.tables import TEXTS
 from regard.spec import Field, TaskSpec
 from regard.utils.config import Config
 from regard.utils.errors import UsageError

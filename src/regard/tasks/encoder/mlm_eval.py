@@ -20,8 +20,19 @@ from torch import Tensor
 
 from regard.data.batches import BatchPlan
 from regard.data.documents import Documents
-from regard.data.masking import Bits, Masked, Vocabulary, mask_rows, row_keys
-from regard.data.sentence_pairs import ALONE, ELSEWHERE, PaddedRows, Rows, plan_rows, write_rows
+from regard.data.pretraining import (
+    ALONE,
+    ELSEWHERE,
+    Bits,
+    Masked,
+    PaddedRows,
+    Rows,
+    Vocabulary,
+    mask_rows,
+    plan_rows,
+    row_keys,
+    write_rows,
+)
 from regard.metrics.ngram_baseline import NgramBaseline
 from regard.metrics.score import Score
 from regard.models.bert.model import BertForPretraining, MLMHead

@@ -18,7 +18,7 @@ from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
-from regard.data.sentence_pairs import longest_sentence
+from regard.data.pretraining import longest_sentence
 from regard.metrics.score import Score
 from regard.models.bert.model import Bert, BertForPretraining, encoder_of
 from regard.models.heads import HeadConfig

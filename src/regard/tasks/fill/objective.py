@@ -21,8 +21,7 @@ from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids, learned_tokenizer
 from regard.data.documents import Documents, documents_of, read_documents
-from regard.data.masking import MaskingStats, row_keys
-from regard.data.sentence_pairs import ALONE, Rows, longest_sentence, plan_rows
+from regard.data.pretraining import ALONE, MaskingStats, Rows, longest_sentence, plan_rows, row_keys
 from regard.metrics.ngram_baseline import MAX_COUNTED, NgramBaseline
 from regard.metrics.score import Score
 from regard.models.bert.config import BertConfig

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data.documents import Documents, documents_of
-from regard.data.sentence_pairs import longest_sentence
+from regard.data.pretraining import longest_sentence
 from regard.metrics.score import Scores
 from regard.models.bert.model import BertForPretraining
 from regard.models.heads import MLM_KINDS

@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.corpus import Corpus
 from regard.data.documents import Documents, read_documents
 from regard.data.files import ReadResult
-from regard.data.sentence_pairs import longest_sentence
+from regard.data.pretraining import longest_sentence
 from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusReader
 from regard.tasks.encoder.config import ROW_TOKENS
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
+from regard.data.inputs import read_text_pairs
 from regard.data.labelled import LabelledPair, read_labelled_pairs
 from regard.data.synthetic.labelled import inferences
-from regard.data.texts import read_text_pairs
 from regard.models.heads import HeadConfig
 from regard.tasks.data import LabelledExample, LabelledReader
 

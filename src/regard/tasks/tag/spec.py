@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field as Option
 
-from regard.data.columns import TEXTS
+from regard.data.tables import TEXTS
 from regard.spec import Field
 from regard.tasks.encoder.config import EncoderTraining, RowReading, encoder_task
 from regard.utils.config import Config

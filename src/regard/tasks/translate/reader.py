@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.card import CardData
-from regard.data.columns import SOURCE_TARGET
+from regard.data.batches import split_validation
 from regard.data.files import ReadResult
-from regard.data.pairs import Pair, read_pairs
-from regard.data.splits import split_validation
+from regard.data.inputs import read_text_column
+from regard.data.pairs import SOURCE_TARGET, Pair, read_pairs
 from regard.data.synthetic.translation import sentences
 from regard.data.tables import table_suffix
-from regard.data.texts import read_text_column
 from regard.tasks.base import Reader, Splits
 from regard.tasks.data import builtin_splits, data_sources
 from regard.utils.errors import DataError, number_of
