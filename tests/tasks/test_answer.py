@@ -23,18 +23,16 @@ from regard.nn.init import seeded_init
 from regard.tasks.answer.objective import NO_ANSWER, AnswerObjective
 from regard.tasks.answer.predictor import (
     Answer,
+    EncodedQuestion,
+    Passage,
     QuestionAnswerer,
     Span,
     answer_scores,
     apply_threshold,
     baselines,
+    best_spans,
     best_threshold,
     gold_answers,
-)
-from regard.tasks.answer.spans import (
-    EncodedQuestion,
-    Passage,
-    best_spans,
     null_score,
     passage_windows,
     span_scores,

@@ -12,9 +12,9 @@ import regard
 from regard.data.squad import Question
 from regard.nn.state_dict import unique_tensors
 from regard.tasks.answer.predictor import QuestionAnswerer
-from regard.tasks.answer.reader import AnswerReader
 from regard.tasks.answer.spec import AnswerTraining
 from regard.tasks.encoder.config import RowReading
+from regard.tasks.readers import AnswerReader
 from regard.utils.errors import DataError, UsageError
 
 SHAPE: dict[str, Any] = dict(size="tiny", num_layers=1, d_model=16, num_heads=2, head_dim=8, d_ff=16, vocab_size=100)

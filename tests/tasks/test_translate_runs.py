@@ -9,9 +9,9 @@ import pytest
 
 import regard
 from regard import api
+from regard.tasks.readers import TranslateReader
 from regard.tasks.translate import objective
 from regard.tasks.translate.predictor import Translation
-from regard.tasks.translate.reader import TranslateReader
 from regard.tasks.translate.spec import TranslateTraining
 from regard.utils.errors import DataError, UsageError
 

@@ -6,7 +6,6 @@ A window of a passage that does not hold the whole answer points to [CLS].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,11 +14,10 @@ from torch import Tensor
 from regard.data.squad import Question
 from regard.metrics.score import Score
 from regard.metrics.spans import exact_match
-from regard.tasks.answer.predictor import Answer, apply_threshold, best_threshold
-from regard.tasks.answer.spans import target
+from regard.tasks.answer.predictor import Answer, apply_threshold, best_threshold, target
 from regard.tasks.base import Splits
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
 from regard.tasks.encoder.objective import EncoderInit, EncoderObjective, windows_note
+from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.training.objective import Sample, SampleNames
 from regard.training.request import TrainRequest
 from regard.utils.errors import number_of
@@ -38,7 +36,7 @@ class AnswerObjective(EncoderObjective):
 
     def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[Question]) -> None:
         super().__init__(init, request, splits)
-        predictor: Any = self._predictor
+        predictor = self._predictor
         has_impossible = any(example.impossible for side in (splits.train, splits.validation) for example in side)
         self._tunes_threshold = has_impossible and predictor.config.no_answer_threshold is None
         if self._tunes_threshold:  # `evaluate` finds the best one
@@ -50,12 +48,10 @@ class AnswerObjective(EncoderObjective):
 
     def encode(self, examples: Sequence[Question]) -> tuple[list[EncodedExample], list[tuple[int, int]]]:
         """The targets of a window are the first and the last token of the answer."""
-        predictor: Any = self._predictor
         asked = [(question.question, question.passage) for question in examples]
         rows, targets = [], []
-        for question, (passage, windows) in zip(
-            examples, predictor.encode(asked, stride=predictor.config.stride), strict=True
-        ):
+        encoded = self._predictor.encode(asked, stride=self._predictor.config.stride)
+        for question, (passage, windows) in zip(examples, encoded, strict=True):
             answer = passage.tokens_of(*question.answers[0]) if question.answers else None
             places = [target(window, answer) for window in windows]
             rows += [window.example for window in windows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +10,8 @@ from torch import Tensor
 
 from regard.data.multiple_choice import MultipleChoiceExample
 from regard.tasks.choose.predictor import Choice, labels_of, majority_index
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
 from regard.tasks.encoder.objective import EncoderObjective
+from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.training.objective import Sample, SampleNames
 
 
@@ -30,8 +29,8 @@ class ChooseObjective(EncoderObjective):
 
     def encode(self, examples: Sequence[MultipleChoiceExample]) -> tuple[list[EncodedExample], list[int]]:
         self.rows_per_example = len(examples[0].endings)
-        predictor: Any = self._predictor
-        return predictor.encode([(example.context, example.endings) for example in examples]), labels_of(examples)
+        choices = [(example.context, example.endings) for example in examples]
+        return self._predictor.encode(choices), labels_of(examples)
 
     def compute_loss(self, logits: Tensor, targets: list[int], batch: EncoderBatch) -> Tensor:
         labels = torch.tensor(targets, device=logits.device)

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,10 @@ from torch import Tensor
 from regard.metrics.correlation import overlap_baseline, pearson, spearman
 from regard.metrics.score import Scores
 from regard.nn.hooks import observe
-from regard.spec import TaskSpec
-from regard.tasks.base import Notify, Predictor
-from regard.tasks.data import LabelledExample
+from regard.tasks.base import LabelledExample, Notify, Predictor
 from regard.tasks.embed.spec import SPEC, EmbedConfig, Pooling
-from regard.tasks.encoder.batching import EncodedExample, collate, encode_texts, input_notes
 from regard.tasks.encoder.inference import BufferedEncoder, in_batches
-from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.tasks.encoder.predictor import EncodedExample, EncoderPredictor, collate, encode_texts, input_notes
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 
@@ -114,7 +111,7 @@ EmbedResult = Embedding | TokenVectors | Similarity
 class Embedder(EncoderPredictor[EmbedResult]):
     """Texts → vectors: `embedder("The cat sleeps.").vector`, or `embedder.vectors(texts)` as one array."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
     config: EmbedConfig
 
     def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:

@@ -33,11 +33,12 @@ from regard.nn.init import seeded_init
 from regard.nn.positions import sinusoids
 from regard.nn.ppmi_init import ppmi_vectors
 from regard.nn.state_dict import load_into, unique_tensors
-from regard.tasks.base import describe_model
-from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusSplits, new_tokenizer
+from regard.tasks.base import describe_model, new_tokenizer
+from regard.tasks.corpus import MAX_VALIDATION_TOKENS, CorpusSplits
 from regard.tasks.encoder.config import FREE, ROW_TOKENS
 from regard.tasks.encoder.mlm_eval import (
     EncodedRows,
+    ForgettingCallback,
     MaskedDocuments,
     MLMEvaluator,
     encode_rows,
@@ -46,7 +47,6 @@ from regard.tasks.encoder.mlm_eval import (
     nsp_logits,
     predicts_pairs,
 )
-from regard.tasks.encoder.objective import forgetting_callbacks
 from regard.tasks.fill.predictor import MaskFiller
 from regard.tasks.fill.spec import FillTraining
 from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
@@ -177,7 +177,8 @@ class FillObjective(Objective):
         return rows
 
     def callbacks(self) -> Sequence[Callback]:
-        return forgetting_callbacks(self.model, self.init, self.config.forgetting)
+        path = self.config.forgetting
+        return [] if path is None or self.init is None else [ForgettingCallback(self.model, self.init, path)]
 
     # --- validation -----------------------------------------------------------------------------------------
 

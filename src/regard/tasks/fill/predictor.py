@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,10 @@ from regard.data.sentence_pairs import longest_sentence
 from regard.metrics.score import Scores
 from regard.models.bert.model import BertForPretraining
 from regard.models.heads import MLM_KINDS
-from regard.spec import TaskSpec
 from regard.tasks.base import Notify, Predictor, Result
-from regard.tasks.encoder.batching import EncodedExample, collate, encode_pair, encode_pairs
 from regard.tasks.encoder.config import ROW_TOKENS
 from regard.tasks.encoder.mlm_eval import evaluate_in_halves, mlm_head, predicts_pairs
-from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.tasks.encoder.predictor import EncodedExample, EncoderPredictor, collate, encode_pair, encode_pairs
 from regard.tasks.fill.spec import SPEC, FillConfig
 from regard.utils.config import Config
 from regard.utils.errors import UsageError, number_of, shorten_list
@@ -67,7 +65,7 @@ class Filled(Result):
 class MaskFiller(EncoderPredictor[Filled]):
     """Texts with [MASK] → candidates: `filler("The cat [MASK] on the mat.").best`."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
     model: BertForPretraining
     config: FillConfig
 

@@ -21,8 +21,8 @@ from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.state_dict import load_into, unique_tensors
-from regard.tasks.base import describe_model
-from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusSplits, new_tokenizer
+from regard.tasks.base import describe_model, new_tokenizer
+from regard.tasks.corpus import MAX_VALIDATION_TOKENS, CorpusSplits
 from regard.tasks.generate.predictor import TextGenerator
 from regard.tasks.generate.spec import GenerateTraining
 from regard.tokenizers.tokenizer import Tokenizer

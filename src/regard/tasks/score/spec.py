@@ -29,7 +29,7 @@ SPEC = TaskSpec(
     ),
     read_config=GENERATE.read_config,
     predict_config=ScoreConfig,
-    reader="regard.tasks.generate.reader:ScoreReader",
+    reader="regard.tasks.corpus:ScoreReader",
     predictor="regard.tasks.score.predictor:Scorer",
     needs=GENERATE.needs,
     default_architecture=GENERATE.default_architecture,

@@ -27,7 +27,7 @@ SPEC = TaskSpec(
     ),
     read_config=GENERATE.read_config,
     predict_config=SuggestConfig,
-    reader="regard.tasks.generate.reader:SuggestReader",
+    reader="regard.tasks.corpus:SuggestReader",
     predictor="regard.tasks.suggest.predictor:Suggester",
     needs=GENERATE.needs,
     default_architecture=GENERATE.default_architecture,

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.data.tagged import Tagged
 from regard.metrics.score import Score
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
 from regard.tasks.encoder.objective import EncoderObjective, windows_note
+from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.training.objective import Sample, SampleNames
 
