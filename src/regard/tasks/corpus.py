@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,10 @@ class CorpusSplits(Splits[str]):
 
     def train_tokenizer(self, texts: Iterable[str], key: dict[str, Any], **options: Any) -> Tokenizer:
         """Train a tokenizer on the files or, without files, on `texts`; that of a large corpus is cached by `key`."""
-        train = partial(new_tokenizer, **options)
+
+        def train(texts: Iterable[str]) -> Tokenizer:
+            return new_tokenizer(texts, **options)
+
         return train(texts) if self.corpus is None else learned_tokenizer(self.corpus, key, train)
 
 

@@ -71,6 +71,7 @@ class QuestionAnswerer(HeadPredictor[Answer]):
     """Questions and passages → answers: `answerer("Who sleeps?", "The cat sleeps.").text`."""
 
     spec = SPEC
+    summary = "A question and a passage go in, the span of the passage that answers the question comes out."
     config: AnswerConfig
 
     def _predict(self, inputs: list[Any], config: AnswerConfig, notify: Notify) -> list[Answer]:
@@ -98,18 +99,10 @@ class QuestionAnswerer(HeadPredictor[Answer]):
             passages[text] = Passage(text, token_ids, starts, ends)
             if not passages[text].is_visible.any():
                 raise UsageError(f"a passage has no words: {text[:40]!r}.", argument="passage", value=text[:40])
+        special = {"start_id": self.tokenizer.start_id, "end_id": self.tokenizer.end_id}
+        sizes = {"max_seq_len": self.max_seq_len, "stride": stride}
         return [
-            EncodedQuestion(
-                passages[text],
-                passage_windows(
-                    ids[question],
-                    passages[text].ids,
-                    start_id=self.tokenizer.start_id,
-                    end_id=self.tokenizer.end_id,
-                    max_seq_len=self.max_seq_len,
-                    stride=stride,
-                ),
-            )
+            EncodedQuestion(passages[text], passage_windows(ids[question], passages[text].ids, **special, **sizes))
             for question, text in asked
         ]
 
@@ -152,10 +145,6 @@ class QuestionAnswerer(HeadPredictor[Answer]):
             return super().encode_results(results, suffix)
         texts = {answer.id or str(number): answer.text for number, answer in enumerate(results, start=1)}
         return json.dumps(texts, ensure_ascii=False) + "\n"
-
-    @property
-    def summary(self) -> str:
-        return "A question and a passage go in, the span of the passage that answers the question comes out."
 
     def _outputs(self) -> str:
         threshold = self.config.no_answer_threshold
@@ -315,11 +304,11 @@ def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], thres
             ]
     if all(gold.values()):
         return scores
-    for score, best in zip(
-        (found.exact, found.f1), best_thresholds(*_unthresholded(examples, answers), gold), strict=True
-    ):
-        scores.append(Score(f"best {score.name}", best.score, f"{score.signature}|threshold:{best.value:.4g}"))
-    return scores
+    best = best_thresholds(*_unthresholded(examples, answers), gold)
+    return scores + [
+        Score(f"best {score.name}", at_best.score, f"{score.signature}|threshold:{at_best.value:.4g}")
+        for score, at_best in zip((found.exact, found.f1), best, strict=True)
+    ]
 
 
 def best_threshold(examples: Sequence[Question], answers: Sequence[Answer]) -> float:

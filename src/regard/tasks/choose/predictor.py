@@ -56,6 +56,7 @@ class MultipleChoice(HeadPredictor[Choice]):
     """
 
     spec = SPEC
+    summary = "A text and several endings go in, the ending that fits the text best comes out."
 
     def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[Choice]:
         """The best ending of each (context, endings)."""
@@ -88,10 +89,6 @@ class MultipleChoice(HeadPredictor[Choice]):
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
         """All attention over a context and an ending; of several endings, the chosen one."""
         return self.trace_example(self.encode_input(inputs), grad=grad)
-
-    @property
-    def summary(self) -> str:
-        return "A text and several endings go in, the ending that fits the text best comes out."
 
 
 def _choice(value: Any) -> tuple[str, tuple[str, ...]]:

@@ -112,6 +112,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
     """Texts → vectors: `embedder("The cat sleeps.").vector`, or `embedder.vectors(texts)` as one array."""
 
     spec = SPEC
+    summary = "A text goes in, a vector comes out; the vectors of similar texts point in similar directions."
     config: EmbedConfig
 
     def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
@@ -233,10 +234,6 @@ class Embedder(EncoderPredictor[EmbedResult]):
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
         return cls.around(other) if cls.spec.needs <= other.capabilities else None
-
-    @property
-    def summary(self) -> str:
-        return "A text goes in, a vector comes out; the vectors of similar texts point in similar directions."
 
     def _outputs(self) -> str:
         return f"{self.bert.config.d_model} dimensions, {self.config.pooling} pooling, {self.max_seq_len} tokens"

@@ -68,13 +68,8 @@ class MaskedDocuments:
 
     def rows(self, rows: Rows, keys: Bits) -> tuple[PaddedRows, Masked]:
         """Return rows before and after masking."""
-        table = write_rows(
-            self.documents.ids,
-            rows,
-            start_id=self.tokenizer.start_id,
-            end_id=self.tokenizer.end_id,
-            pad_id=self.tokenizer.pad_id,
-        )
+        special = {name: getattr(self.tokenizer, name) for name in ("start_id", "end_id", "pad_id")}
+        table = write_rows(self.documents.ids, rows, **special)
         return table, mask_rows(table.ids, keys, self.vocabulary, whole_words=self.whole_words)
 
 
@@ -129,11 +124,8 @@ class MLMEvaluator:
             if model.nsp is not None and len(pairs):
                 logits, classes = nsp_logits(model, encoded, pairs)
                 nsp_correct.append((logits.argmax(dim=-1) == classes).cpu().numpy())
-        return MLMPredictions(*(_concatenated(part) for part in (targets, previous, predicted, losses, nsp_correct)))
-
-
-def _concatenated(parts: list[Array]) -> Array:
-    return np.concatenate(parts) if parts else np.zeros(0)
+        found = (targets, previous, predicted, losses, nsp_correct)
+        return MLMPredictions(*(np.concatenate(parts) if parts else np.zeros(0) for parts in found))
 
 
 @dataclass(frozen=True)
@@ -164,20 +156,12 @@ class MLMPredictions:
         scores = []
         if len(self.targets):
             name, count = "masked words", f"{len(self.targets):,} masked words"
+            most_frequent = f"always the most frequent word{counted_on}, {count}"
+            after_previous = f"the most frequent word after the previous one{counted_on}, {count}"
             scores = [
                 Score(name, self.accuracy, f"accuracy in %, {count}"),
-                Score(
-                    "unigram baseline",
-                    unigram,
-                    f"always the most frequent word{counted_on}, {count}",
-                    baseline_of=name,
-                ),
-                Score(
-                    "bigram baseline",
-                    bigram,
-                    f"the most frequent word after the previous one{counted_on}, {count}",
-                    baseline_of=name,
-                ),
+                Score("unigram baseline", unigram, most_frequent, baseline_of=name),
+                Score("bigram baseline", bigram, after_previous, baseline_of=name),
                 Score("perplexity", math.exp(min(self.loss, 50)), count),
             ]
         if len(self.nsp_correct):
@@ -245,8 +229,7 @@ def mlm_head(model: Any) -> MLMHead:
     head = getattr(model, "mlm", None)
     if not isinstance(head, MLMHead):
         raise UsageError(
-            "this model has no masked-language-model head. Train one with `regard train fill`.",
-            argument="head",
+            "this model has no masked-language-model head. Train one with `regard train fill`.", argument="head"
         )
     return head
 

@@ -1,4 +1,4 @@
-"""Objectives for encoder tasks: a new or pretrained model with a head, batches, validation, sequence classification."""
+"""Objectives of encoder tasks: a new or pretrained model with a head, batches, losses and validation."""
 
 from __future__ import annotations
 
@@ -17,17 +17,24 @@ from torch import Tensor, nn
 
 from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
+from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.squad import Question
+from regard.data.tagged import Tagged
 from regard.metrics.score import Score
+from regard.metrics.spans import exact_match
 from regard.models.bert.model import Bert
 from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
 from regard.nn.state_dict import load_into, unique_tensors
+from regard.tasks.answer.predictor import Answer, apply_threshold, best_threshold, target
 from regard.tasks.base import LabelledExample, Splits, describe_model, new_tokenizer
+from regard.tasks.choose.predictor import Choice, labels_of, majority_index
 from regard.tasks.encoder.config import FREE, EncoderTraining, epoch_settings
 from regard.tasks.encoder.inference import length_batches
 from regard.tasks.encoder.mlm_eval import ForgettingCallback
 from regard.tasks.encoder.predictor import Classification, EncodedExample, EncoderBatch, collate, most_common_labels
+from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from regard.training.callbacks import Callback
 from regard.training.objective import Loss, Objective, Sample, SampleNames
@@ -38,6 +45,10 @@ from regard.utils.errors import UsageError, number_of
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
 EMBEDDING_RMS = 0.06  # typical root mean square of a token embedding table; BERT's has 0.05
 NUM_SAMPLES = 8  # validation examples in the report
+NO_ANSWER = "(no answer)"
+MAX_SHOWN = 300  # characters of a passage in a report
+
+TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
 
 
 @dataclass(frozen=True)
@@ -141,6 +152,7 @@ class EncoderObjective(Objective):
     loss_unit = "examples"
     noun: ClassVar[str] = "example"
     rows_per_example = 1  # encoded inputs per example, adjacent in `train`
+    windowed: ClassVar[str] = ""  # what is split into windows if it is long, instead of truncated: "passages"
     model: Any
 
     @classmethod
@@ -206,10 +218,13 @@ class EncoderObjective(Objective):
         return len(targets)
 
     def length_notes(self, max_seq_len: int) -> list[str]:
-        truncated = sum(example.dropped > 0 for example in self.train)
-        if not truncated:
-            return []
-        return [f"length: {truncated:,} of {len(self.train):,} texts were truncated to --max-seq-len {max_seq_len}"]
+        if self.windowed and (extra := len(self.train) - len(self.splits.train)):
+            windows = number_of(extra, "extra window")
+            longer = f"{self.windowed} longer than --max-seq-len {max_seq_len}"
+            return [f"length: {longer} are split into {windows}, not truncated"]
+        if truncated := sum(example.dropped > 0 for example in self.train):
+            return [f"length: {truncated:,} of {len(self.train):,} texts were truncated to --max-seq-len {max_seq_len}"]
+        return []
 
     # --- training -------------------------------------------------------------------------------------------
 
@@ -296,14 +311,6 @@ class EncoderObjective(Objective):
         return f"model: {model}; data: {train:,} training and {validation:,} validation examples"
 
 
-def windows_note(extra: int, noun: str, max_seq_len: int) -> list[str]:
-    """Return a note with the number of extra windows that long examples are split into, if any."""
-    if not extra:
-        return []
-    windows = number_of(extra, "extra window")
-    return [f"length: {noun} longer than --max-seq-len {max_seq_len} are split into {windows}, not truncated"]
-
-
 # --- Sequence classification and regression -------------------------------------------------------------------
 
 
@@ -369,3 +376,164 @@ def class_weights(targets: Sequence[int], num_labels: int) -> Tensor:
     """Return a weight per label such that all labels count the same; the mean weight over examples is 1."""
     counts = torch.bincount(torch.tensor(targets), minlength=num_labels).clamp(min=1)
     return len(targets) / (num_labels * counts.float())
+
+
+# --- Multiple choice, tagging and question answering --------------------------------------------------------
+
+
+class ChooseObjective(EncoderObjective):
+    """Learn which ending is right: cross-entropy among the endings of a context, each an input."""
+
+    sample_names = SampleNames("Context", "Right ending", "Prediction")
+
+    @staticmethod
+    def tokenizer_texts(examples: Sequence[MultipleChoiceExample]) -> list[str]:
+        return [" ".join((example.context, *example.endings)) for example in examples]
+
+    def majority_label(self, examples: Sequence[MultipleChoiceExample]) -> tuple[str]:
+        return majority_index(labels_of(examples))
+
+    def encode(self, examples: Sequence[MultipleChoiceExample]) -> tuple[list[EncodedExample], list[int]]:
+        self.rows_per_example = len(examples[0].endings)
+        choices = [(example.context, example.endings) for example in examples]
+        return self._predictor.encode(choices), labels_of(examples)
+
+    def compute_loss(self, logits: Tensor, targets: list[int], batch: EncoderBatch) -> Tensor:
+        labels = torch.tensor(targets, device=logits.device)
+        return F.cross_entropy(logits.view(len(targets), self.rows_per_example), labels)  # (B, endings)
+
+    def sample(self, example: MultipleChoiceExample, result: Choice) -> Sample:
+        return Sample(example.context, right_ending(example), result.text)
+
+    def trace_inputs(self, example: MultipleChoiceExample) -> tuple[str, str]:
+        return example.context, right_ending(example)
+
+
+def right_ending(example: MultipleChoiceExample) -> str:
+    assert example.label is not None, "examples of training and validation have labels"
+    return example.endings[example.label]
+
+
+class TagObjective(EncoderObjective):
+    """Learn the tag of each word at its first token. A long sentence is several windows, each an example."""
+
+    loss_unit = "words"
+    noun = "sentence"
+    windowed = "sentences"
+    sample_names = SampleNames("Words", "Tags", "Prediction")
+
+    @staticmethod
+    def tokenizer_texts(examples: Sequence[Tagged]) -> list[str]:
+        return [" ".join(sentence.words) for sentence in examples]
+
+    def majority_label(self, examples: Sequence[Tagged]) -> tuple[str]:
+        return (majority_tag(examples),)
+
+    def encode(self, examples: Sequence[Tagged]) -> tuple[list[EncodedExample], list[TagTargets]]:
+        index = {tag: number for number, tag in enumerate(self.head.labels)}
+        words = [sentence.words for sentence in examples]
+        rows, targets = [], []
+        encoded = sentence_windows(self.tokenizer, words, self._predictor.max_seq_len)
+        for sentence, windows in zip(examples, encoded, strict=True):
+            for window in windows:
+                tags = sentence.tags[window.first : window.first + len(window.places)]
+                rows.append(window.example)
+                targets.append((window.places, [index[tag] for tag in tags]))
+        return rows, targets
+
+    def logits(self, batch: EncoderBatch, targets: list[TagTargets]) -> Tensor:
+        """The logits at the first token of each word."""
+        width = batch.ids.shape[1]
+        places = [row * width + place for row, (window, _) in enumerate(targets) for place in window]
+        logits: Tensor = self.model(*batch, places=torch.tensor(places, device=batch.ids.device))  # (words, labels)
+        return logits
+
+    def compute_loss(self, logits: Tensor, targets: list[TagTargets], batch: EncoderBatch) -> Tensor:
+        tags = [tag for _, tags in targets for tag in tags]
+        return F.cross_entropy(logits, torch.tensor(tags, device=logits.device))
+
+    def num_targets(self, targets: list[TagTargets]) -> int:
+        return sum(len(tags) for _, tags in targets)
+
+    def score(self, results: list[TaggedWords]) -> tuple[list[Score], list[TaggedWords]]:
+        """The baseline is the word list of training, which is stronger than the majority tag."""
+        train, validation = self.splits.train, self.splits.validation
+        scores = tag_scores([result.tags for result in results], [sentence.tags for sentence in validation])
+        return scores + word_list_baseline(train, validation), results
+
+    def sample(self, example: Tagged, result: TaggedWords) -> Sample:
+        return Sample(" ".join(example.words), " ".join(example.tags), " ".join(result.tags))
+
+    def trace_inputs(self, example: Tagged) -> tuple[str]:
+        return (" ".join(example.words),)
+
+
+class AnswerObjective(EncoderObjective):
+    """Learn the first and the last token of answers. A long passage is several windows, each an example.
+
+    A window that does not hold the whole answer points to [CLS].
+    """
+
+    loss_unit = "windows"
+    noun = "question"
+    windowed = "passages"
+    sample_names = SampleNames("Question and passage", "Answer", "Prediction")
+    num_unreachable = 0  # training questions whose answer no window holds as a whole
+
+    def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[Question]) -> None:
+        super().__init__(init, request, splits)
+        predictor = self._predictor
+        has_impossible = any(example.impossible for side in (splits.train, splits.validation) for example in side)
+        self._tunes_threshold = has_impossible and predictor.config.no_answer_threshold is None
+        if self._tunes_threshold:  # `evaluate` finds the best one
+            predictor.config = predictor.config.replace(no_answer_threshold=0.0)
+
+    @staticmethod
+    def tokenizer_texts(examples: Sequence[Question]) -> list[str]:
+        return list(dict.fromkeys(text for example in examples for text in (example.passage, example.question)))
+
+    def encode(self, examples: Sequence[Question]) -> tuple[list[EncodedExample], list[tuple[int, int]]]:
+        """The targets of a window are the first and the last token of the answer."""
+        asked = [(question.question, question.passage) for question in examples]
+        rows, targets = [], []
+        encoded = self._predictor.encode(asked, stride=self._predictor.config.stride)
+        for question, (passage, windows) in zip(examples, encoded, strict=True):
+            answer = passage.tokens_of(*question.answers[0]) if question.answers else None
+            places = [target(window, answer) for window in windows]
+            rows += [window.example for window in windows]
+            targets += places
+            if examples is self.splits.train and question.answers and not any(start for start, _ in places):
+                self.num_unreachable += 1
+        return rows, targets
+
+    def length_notes(self, max_seq_len: int) -> list[str]:
+        notes = super().length_notes(max_seq_len)
+        if lost := self.num_unreachable:
+            notes.append(f"length: no window holds the whole answer of {number_of(lost, 'question')}: raise --stride")
+        return notes
+
+    def compute_loss(self, logits: Tensor, targets: list[tuple[int, int]], batch: EncoderBatch) -> Tensor:
+        if batch.lengths is not None:
+            is_padding = torch.arange(logits.shape[1], device=logits.device) >= batch.lengths[:, None]
+            logits = logits.masked_fill(is_padding[..., None], float("-inf"))
+        both = logits.transpose(1, 2).flatten(0, 1)  # (2 B, T)
+        return F.cross_entropy(both, torch.tensor(targets, device=logits.device).flatten())
+
+    def score(self, results: list[Answer]) -> tuple[list[Score], list[Answer]]:
+        """Finds the best no-answer threshold if the data has unanswerable questions."""
+        examples, predictor = self.splits.validation, self._predictor
+        if self._tunes_threshold and any(example.impossible for example in examples):
+            threshold = best_threshold(examples, results)
+            predictor.config = predictor.config.replace(no_answer_threshold=threshold)
+            results = [apply_threshold(answer, threshold) for answer in results]
+        return super().score(results)
+
+    def sample(self, example: Question, result: Answer) -> Sample:
+        texts = [text for _, text in example.answers]
+        given = result.text or NO_ANSWER
+        reference = given if exact_match(result.text, texts) else next(iter(texts), NO_ANSWER)
+        passage = example.passage if len(example.passage) <= MAX_SHOWN else example.passage[:MAX_SHOWN] + " …"
+        return Sample(f"{example.question} – {passage}", reference, given)
+
+    def trace_inputs(self, example: Question) -> tuple[str, str]:
+        return example.question, example.passage

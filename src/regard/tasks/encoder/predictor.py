@@ -223,8 +223,6 @@ class EncoderPredictor(Predictor[R]):
             self.model(*collate([example], self.tokenizer.pad_id, self.device))
         return trace
 
-    # --- vectors --------------------------------------------------------------------------------------------
-
     def embedder(self) -> Embedder:
         """Return the encoder as a predictor for the task `embed`."""
         from regard.tasks.embed.predictor import Embedder
@@ -235,11 +233,9 @@ class EncoderPredictor(Predictor[R]):
         """Return a float32 array with one row per text, or one vector for one str; `options` as in the task embed."""
         return self.embedder().vectors(texts, notify=notify, **options)
 
-    def tokens(
-        self, text: str, *, layer: int | None = None, max_seq_len: int | None = None, notify: Notify | None = None
-    ) -> TokenVectors:
+    def tokens(self, text: str, *, notify: Notify | None = None, **options: Any) -> TokenVectors:
         """Return one vector per token of a text: the output of the last layer or of `layer` (0: embeddings)."""
-        return self.embedder().tokens(text, layer=layer, max_seq_len=max_seq_len, notify=notify)
+        return self.embedder().tokens(text, notify=notify, **options)
 
     # --- model folders --------------------------------------------------------------------------------------
 

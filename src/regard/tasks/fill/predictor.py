@@ -98,8 +98,10 @@ class MaskFiller(EncoderPredictor[Filled]):
             tokens = self.tokenizer.tokens(best.indices.tolist())
             found = [Candidate(token, p) for token, p in zip(tokens, best.values.tolist(), strict=True)]
             masks.append(tuple(sorted(found, key=lambda item: item.token) if config.all else found))
-        best_ids = [int(row.argmax()) for row in probabilities]
-        return Filled(text, tuple(masks), self._filled(parts, best_ids), is_truncated)
+        ids, positions = self._join(parts)
+        for position, row in zip(positions, probabilities, strict=True):
+            ids[position] = int(row.argmax())
+        return Filled(text, tuple(masks), self.tokenizer.decode(ids), is_truncated)
 
     def probabilities(self, text: str) -> npt.NDArray[np.float32]:
         """For every [MASK] the probability of every token of the vocabulary: (masks, V), each row sums to 1."""
@@ -175,12 +177,6 @@ class MaskFiller(EncoderPredictor[Filled]):
         for position in positions:
             first = min(max(0, position - limit // 2), len(ids) - limit)
             yield [start, *ids[first : first + limit], end], [position - first + 1]
-
-    def _filled(self, parts: Sequence[Sequence[int]], best_ids: Sequence[int]) -> str:
-        ids, positions = self._join(parts)
-        for position, id_ in zip(positions, best_ids, strict=True):
-            ids[position] = id_
-        return self.tokenizer.decode(ids)
 
     def encode_input(self, text: str | tuple[str, str]) -> EncodedExample:
         """The ids of one text or of two, with masks or without; of a long text the window around its first mask."""

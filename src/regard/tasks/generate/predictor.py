@@ -18,7 +18,7 @@ from regard.generation.search import Hypothesis, beam_search
 from regard.generation.streaming import StoppingStream, behind
 from regard.metrics.score import Score, Scores
 from regard.nn.hooks import Trace, capture
-from regard.tasks.base import TOKENIZER, GeneratedResult, Notify, Predictor, describe_model
+from regard.tasks.base import TOKENIZER, GeneratedResult, Notify, Predictor, Result, describe_model
 from regard.tasks.generate.spec import SPEC, GenerateConfig
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.config import Config, to_dict
@@ -35,13 +35,15 @@ DECODED_BEFORE = 16  # characters of the prompt that new text is decoded after
 
 
 @dataclass(frozen=True)
-class TextScore:
+class TextScore(Result):
     """How probable a text is. The first token has nothing before it and is not scored."""
 
     tokens: tuple[str, ...] = field(repr=False)  # those that are scored
     log_probs: tuple[float, ...] = field(repr=False)  # of each of them
     num_bytes: int  # of these tokens as UTF-8
     per_token: bool = field(default=False, repr=False)  # whether `record` and `str` list the tokens
+
+    recorded = ("perplexity", "bits_per_byte", "loss", "num_tokens", "num_bytes")
 
     @property
     def num_tokens(self) -> int:
@@ -67,17 +69,9 @@ class TextScore:
         return tuple(-value / math.log(2) for value in self.log_probs)
 
     def record(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
-            "perplexity": self.perplexity,
-            "bits_per_byte": self.bits_per_byte,
-            "loss": self.loss,
-            "num_tokens": self.num_tokens,
-            "num_bytes": self.num_bytes,
-        }
-        if self.per_token:
-            listed = zip(self.tokens, self.surprisals, strict=True)
-            values["per_token"] = [{"token": token, "bits": bits} for token, bits in listed]
-        return values
+        listed = zip(self.tokens, self.surprisals, strict=True)
+        per_token = {"per_token": [{"token": token, "bits": bits} for token, bits in listed]} if self.per_token else {}
+        return {**super().record(), **per_token}
 
     def __str__(self) -> str:
         listed = zip(self.tokens, self.surprisals, strict=True) if self.per_token else ()
