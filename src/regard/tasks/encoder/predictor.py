@@ -233,9 +233,11 @@ class EncoderPredictor(Predictor[R]):
         """Return a float32 array with one row per text, or one vector for one str; `options` as in the task embed."""
         return self.embedder().vectors(texts, notify=notify, **options)
 
-    def tokens(self, text: str, *, notify: Notify | None = None, **options: Any) -> TokenVectors:
+    def tokens(
+        self, text: str, *, layer: int | None = None, max_seq_len: int | None = None, notify: Notify | None = None
+    ) -> TokenVectors:
         """Return one vector per token of a text: the output of the last layer or of `layer` (0: embeddings)."""
-        return self.embedder().tokens(text, notify=notify, **options)
+        return self.embedder().tokens(text, layer=layer, max_seq_len=max_seq_len, notify=notify)
 
     # --- model folders --------------------------------------------------------------------------------------
 

@@ -121,23 +121,21 @@ class Translator(Predictor[Translation]):
         self.start_id = tokenizers.target.start_id if start_id is None else start_id
 
     def _predict(self, inputs: list[str], config: SearchConfig, notify: Notify) -> list[Translation]:
-        texts, search = inputs, config
-        ids = [self._source_ids(text) for text in texts]
-        results = [Translation(text, "", 0.0) for text in texts]  # of empty texts
+        ids = [self._source_ids(text) for text in inputs]
+        results = [Translation(text, "", 0.0) for text in inputs]  # of empty texts
         rows = [row for row, source in enumerate(ids) if len(source) > 1]
         batches = BatchPlan(max_tokens=BATCH_TOKENS, shuffle=False).batches([len(ids[row]) for row in rows], 0)
         steps = sum(max(len(ids[rows[i]]) for i in batch) for batch in batches)  # a target is about as long
         for batch in batches:
             chosen = [rows[i] for i in batch]
             source, lengths = self._tensors([ids[row] for row in chosen])
-            decoder = translation_decoder(
-                self.model, start_id=self.start_id, steps=steps, rows=len(chosen) * search.num_beams
-            )
+            rows_of_beams = len(chosen) * config.num_beams
+            decoder = translation_decoder(self.model, start_id=self.start_id, steps=steps, rows=rows_of_beams)
             found = beam_search(
-                decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.all_forbidden_ids, config=search
+                decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.all_forbidden_ids, config=config
             )
             for row, hypotheses in zip(chosen, found, strict=True):
-                best, *others = [self._translation(texts[row], hypothesis) for hypothesis in hypotheses]
+                best, *others = [self._translation(inputs[row], hypothesis) for hypothesis in hypotheses]
                 results[row] = replace(best, alternatives=tuple(others))
         for result in results:
             if not result.ended:
