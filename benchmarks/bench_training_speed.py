@@ -28,8 +28,8 @@ from regard.models.transformer.model import Transformer
 from regard.nn.init import seeded_init
 from regard.tasks.base import Splits
 from regard.tasks.translate.objective import TranslateObjective, make_batch
+from regard.tasks.translate.predictor import TokenizerPair
 from regard.tasks.translate.spec import TranslateTraining
-from regard.tasks.translate.tokenizer_pair import TokenizerPair
 from regard.training.data_parallel import DataParallel, choose_num_replicas
 from regard.training.environment import keep_freed_memory
 

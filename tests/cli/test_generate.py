@@ -17,8 +17,7 @@ import regard as library
 from regard.cli.output import progress_bar
 from regard.tasks.generate import objective
 from regard.tasks.generate.objective import GenerateObjective
-from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.generate.scoring import score_text
+from regard.tasks.generate.predictor import TextGenerator, score_text
 from regard.utils.errors import UsageError
 
 Run = Callable[..., Any]

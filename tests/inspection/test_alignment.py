@@ -25,7 +25,7 @@ from regard.inspection.alignment import (
     word_spans,
     word_weights,
 )
-from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.tasks.translate.predictor import TokenizerPair
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError
 

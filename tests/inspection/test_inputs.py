@@ -16,7 +16,7 @@ from regard.models.heads import HeadConfig
 from regard.nn.hooks import observe
 from regard.nn.quantized import quantize_weights
 from regard.tasks.embed.predictor import Embedder
-from regard.tasks.encoder.batching import collate
+from regard.tasks.encoder.predictor import collate
 from regard.tasks.fill.predictor import MaskFiller
 from regard.tasks.pair.predictor import PairClassifier
 from regard.tokenizers.tokenizer import SpecialTokens

@@ -26,8 +26,7 @@ from regard.nn import masks
 from regard.nn.hooks import capture
 from regard.nn.masks import pad
 from regard.nn.state_dict import unique_tensors
-from regard.tasks.translate.predictor import Translator
-from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.tasks.translate.predictor import TokenizerPair, Translator
 from regard.tokenizers.training import train_tokenizer
 
 marian = transformers.models.marian.modeling_marian

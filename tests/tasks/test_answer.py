@@ -20,21 +20,18 @@ from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
 from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
-from regard.tasks.answer.objective import NO_ANSWER, AnswerObjective
 from regard.tasks.answer.predictor import (
     Answer,
+    EncodedQuestion,
+    Passage,
     QuestionAnswerer,
     Span,
     answer_scores,
     apply_threshold,
     baselines,
+    best_spans,
     best_threshold,
     gold_answers,
-)
-from regard.tasks.answer.spans import (
-    EncodedQuestion,
-    Passage,
-    best_spans,
     null_score,
     passage_windows,
     span_scores,
@@ -42,7 +39,7 @@ from regard.tasks.answer.spans import (
 )
 from regard.tasks.answer.spec import AnswerConfig
 from regard.tasks.base import Splits
-from regard.tasks.encoder.objective import EncoderInit
+from regard.tasks.encoder.objective import NO_ANSWER, AnswerObjective, EncoderInit
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer
 from regard.training.run import TrainRequest

@@ -19,18 +19,25 @@ from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.nn.state_dict import unique_tensors
 from regard.registry import architectures
-from regard.tasks.base import Splits
+from regard.tasks.base import Gold, LabelledExample, Splits, Text
 from regard.tasks.classify.predictor import Classifier
-from regard.tasks.data import Gold, LabelledExample, Text
-from regard.tasks.encoder.batching import collate, encode_pairs, encode_texts, truncate_pair
-from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.objective import SPECIAL_TOKENS, EncoderInit, freeze, lr_multipliers
-from regard.tasks.encoder.sequence import (
+from regard.tasks.encoder.objective import (
+    SPECIAL_TOKENS,
+    EncoderInit,
     SequenceObjective,
-    baseline,
     class_weights,
+    freeze,
+    lr_multipliers,
+)
+from regard.tasks.encoder.predictor import (
+    baseline,
+    collate,
+    encode_pairs,
+    encode_texts,
     most_common_labels,
+    predict_logits,
     sequence_scores,
+    truncate_pair,
 )
 from regard.tasks.pair.predictor import PairClassifier
 from regard.tokenizers.tokenizer import Tokenizer

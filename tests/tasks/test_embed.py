@@ -21,15 +21,14 @@ from regard.nn.hooks import capture
 from regard.nn.quantized import quantize_weights
 from regard.tasks.embed.predictor import Embedder, Embedding, Similarity, TokenVectors, pool
 from regard.tasks.embed.spec import EmbedConfig
-from regard.tasks.encoder.batching import EncodedExample, encode_texts
 from regard.tasks.encoder.inference import (
     MAX_BATCH_TOKENS,
     MIN_BATCH_TOKENS,
     BufferedEncoder,
     in_threads,
     length_batches,
-    predict_logits,
 )
+from regard.tasks.encoder.predictor import EncodedExample, encode_texts, predict_logits
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError

@@ -17,8 +17,7 @@ from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
 from regard.tasks.generate import objective as module
 from regard.tasks.generate.objective import GenerateObjective
-from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.generate.scoring import score_text
+from regard.tasks.generate.predictor import TextGenerator, score_text
 from regard.tasks.generate.spec import GenerateConfig
 from regard.tasks.score.predictor import Scorer
 from regard.tasks.suggest.predictor import Suggester

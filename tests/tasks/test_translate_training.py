@@ -17,8 +17,8 @@ from regard.nn.dropout import use_generator
 from regard.nn.init import seeded_init
 from regard.tasks.base import Splits
 from regard.tasks.translate.objective import Batch, TranslateObjective
+from regard.tasks.translate.predictor import TokenizerPair
 from regard.tasks.translate.spec import TranslateTraining
-from regard.tasks.translate.tokenizer_pair import TokenizerPair
 from regard.utils.errors import DataError, UsageError
 
 PAIRS = [Pair(f"the {a} {n} sleeps", f"{n} {a} schläft") for a in ("small", "lowest") for n in ("newest", "wider")] * 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.metrics.correlation import spearman
+from regard.metrics.labels import spearman
 from regard.tokenizers.training import WordFrequency, frequency_table, train_tokenizer
 from regard.utils.errors import DataError, UsageError
 

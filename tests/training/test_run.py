@@ -13,7 +13,7 @@ import regard
 from regard import api
 from regard.checkpoint.atomic_folders import COMMIT
 from regard.registry import tasks
-from regard.tasks.encoder.sequence import SequenceObjective
+from regard.tasks.encoder.objective import SequenceObjective
 from regard.training.callbacks import read_metrics
 from regard.training.config import TrainingConfig
 from regard.training.optimizers import load_state_tensors, make_optimizers, state_tensors

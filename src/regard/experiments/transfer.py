@@ -25,10 +25,9 @@ from regard.checkpoint.probe import check_folder
 from regard.data.files import ReadResult
 from regard.data.labelled import refuse_unseen
 from regard.metrics.labels import label_names
-from regard.tasks.base import Splits
+from regard.tasks.base import LabelledExample, Splits
 from regard.tasks.classify.reader import ClassifyReader
 from regard.tasks.classify.spec import ClassifyTraining
-from regard.tasks.data import LabelledExample
 from regard.training.run import TrainRequest, run_splits
 from regard.utils.config import Config
 from regard.utils.errors import UsageError

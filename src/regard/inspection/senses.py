@@ -29,8 +29,8 @@ from regard.data.synthetic.labelled import SenseSentence
 from regard.nn.hooks import observe
 from regard.tasks.base import Predictor
 from regard.tasks.embed.predictor import Embedder
-from regard.tasks.encoder.batching import EncodedExample, collate
 from regard.tasks.encoder.inference import length_batches
+from regard.tasks.encoder.predictor import EncodedExample, collate
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import DataError, UsageError, shorten_list, unknown
 from regard.views.studies import NUM_NEIGHBORS, STATIC, LayerSenses, Senses, Vectors, WordSenses

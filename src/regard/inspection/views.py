@@ -89,7 +89,7 @@ def inputs(predictor: Any, inputs: Sequence[Any], config: None) -> View:
 @torch.inference_mode()
 def input_sums(predictor: EncoderPredictor[Any], text: str | tuple[str, str]) -> InputSums:
     """The token, type and position vectors of a text or a pair, their sum, and the normalized sum."""
-    from regard.tasks.encoder.batching import collate
+    from regard.tasks.encoder.predictor import collate
 
     tables, example = predictor.bert.embedding, predictor.encode_input(text)
     ids, _, type_ids = collate([example], predictor.tokenizer.pad_id, tables.weight.device)

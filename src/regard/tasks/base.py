@@ -1,4 +1,4 @@
-"""Base classes that every task implements besides its spec and its objective: reader, predictor and results.
+"""Base classes of every task: readers, results and predictors.
 
 A reader turns files or the built-in dataset into examples and does not import torch. A predictor applies a trained
 model to inputs and returns results.
@@ -7,7 +7,7 @@ model to inputs and returns results.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overloa
 from regard.checkpoint.card import CardData
 from regard.data.files import ReadResult
 from regard.spec import TaskSpec
+from regard.tokenizers.tokenizer import Tokenizer
+from regard.tokenizers.training import train_tokenizer
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 R = TypeVar("R")
 Notify = Callable[[str], None]  # called with notes on the input, such as how many texts were truncated
+Text = str | tuple[str, str]
+Gold = tuple[str, ...] | float  # labels, or a regression target
+
+TOKENIZER = "tokenizer.json"  # file of a model folder
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,19 @@ class Splits(Generic[E]):
     sources: tuple[CardData, ...] = ()  # for the model card
     notes: tuple[str, ...] = ()  # notes for the user about the files
     head: Any = None  # for encoder tasks: HeadConfig of a model trained on these examples
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledExample:
+    """A text or a text pair with its labels or its regression target."""
+
+    text: Text
+    gold: Gold
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels; empty for regression."""
+        return self.gold if isinstance(self.gold, tuple) else ()
 
 
 class Reader(ABC, Generic[E]):
@@ -70,10 +89,8 @@ class Reader(ABC, Generic[E]):
         """Refuse reading options if no data file was given."""
         for name in names:
             if getattr(self.config, name, None):
-                raise UsageError(
-                    f"--{name.replace('_', '-')} needs a data file: add a file, or remove the option.",
-                    argument=name,
-                )
+                flag = "--" + name.replace("_", "-")
+                raise UsageError(f"{flag} needs a data file: add a file, or remove the option.", argument=name)
 
 
 class Result:
@@ -121,6 +138,7 @@ class Predictor(ABC, Generic[R]):
 
     spec: ClassVar[TaskSpec]
     model: nn.Module
+    tokenizer: Tokenizer
     config: Config  # default prediction options, saved in the model folder
     progress: Callable[[float], None] | None = None  # called during long predictions with the fraction done
 
@@ -205,9 +223,9 @@ class Predictor(ABC, Generic[R]):
         """Return the task's own keys for config.json, besides the model and prediction configs."""
         return {}
 
-    @abstractmethod
     def tokenizer_files(self) -> Mapping[str, str]:
-        """Return the contents of the tokenizer files by file name."""
+        """Return the contents of the tokenizer files by file name: by default, one for `self.tokenizer`."""
+        return {TOKENIZER: self.tokenizer.to_json()}
 
     def save(self, folder: Path | str, *, force: bool = False) -> None:
         """Write the model folder."""
@@ -240,3 +258,11 @@ def describe_model(model: Any, vocab_size: int) -> str:
     if hasattr(shape, "context_length"):
         parts.append(f"context {shape.context_length}")
     return ", ".join([*parts, f"{vocab_size:,} tokens"])
+
+
+def new_tokenizer(texts: Iterable[str], *, vocab_size: int, **options: Any) -> Tokenizer:
+    """Train a tokenizer on texts; errors name the flag --vocab-size."""
+    try:
+        return train_tokenizer(texts, vocab_size=vocab_size, **options)
+    except UsageError as error:
+        raise UsageError(f"--vocab-size {vocab_size}: {error}", argument="vocab_size", value=vocab_size) from None

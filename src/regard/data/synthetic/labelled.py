@@ -10,8 +10,7 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from regard.data.labelled import Labelled, LabelledPair
-from regard.data.multiple_choice import MultipleChoiceExample
+from regard.data.labelled import Labelled, LabelledPair, MultipleChoiceExample
 from regard.data.squad import Question
 from regard.data.synthetic.clauses import (
     LOCATED_VERBS_OF_PEOPLE,

@@ -1,12 +1,8 @@
-"""Questions about passages → loss: the cross-entropy of the first and the last token of the answer.
-
-A window of a passage that does not hold the whole answer points to [CLS].
-"""
+"""Train a model to find the span of a passage that answers a question."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,30 +11,35 @@ from torch import Tensor
 from regard.data.squad import Question
 from regard.metrics.score import Score
 from regard.metrics.spans import exact_match
-from regard.tasks.answer.predictor import Answer, apply_threshold, best_threshold
-from regard.tasks.answer.spans import target
+from regard.tasks.answer.predictor import Answer, apply_threshold, best_threshold, target
 from regard.tasks.base import Splits
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
-from regard.tasks.encoder.objective import EncoderInit, EncoderObjective, windows_note
+from regard.tasks.encoder.objective import (
+    MAX_SHOWN,
+    NO_ANSWER,
+    EncoderInit,
+    EncoderObjective,
+)
+from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.training.objective import Sample, SampleNames
 from regard.training.run import TrainRequest
 from regard.utils.errors import number_of
 
-NO_ANSWER = "(no answer)"
-MAX_SHOWN = 300  # characters of a passage in a report
-
 
 class AnswerObjective(EncoderObjective):
-    """Learn where answers start and end. A long passage is several windows, each an example."""
+    """Learn the first and the last token of answers. A long passage is several windows, each an example.
+
+    A window that does not hold the whole answer points to [CLS].
+    """
 
     loss_unit = "windows"
     noun = "question"
+    windowed = "passages"
     sample_names = SampleNames("Question and passage", "Answer", "Prediction")
     num_unreachable = 0  # training questions whose answer no window holds as a whole
 
     def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[Question]) -> None:
         super().__init__(init, request, splits)
-        predictor: Any = self._predictor
+        predictor = self._predictor
         has_impossible = any(example.impossible for side in (splits.train, splits.validation) for example in side)
         self._tunes_threshold = has_impossible and predictor.config.no_answer_threshold is None
         if self._tunes_threshold:  # `evaluate` finds the best one
@@ -50,12 +51,10 @@ class AnswerObjective(EncoderObjective):
 
     def encode(self, examples: Sequence[Question]) -> tuple[list[EncodedExample], list[tuple[int, int]]]:
         """The targets of a window are the first and the last token of the answer."""
-        predictor: Any = self._predictor
         asked = [(question.question, question.passage) for question in examples]
         rows, targets = [], []
-        for question, (passage, windows) in zip(
-            examples, predictor.encode(asked, stride=predictor.config.stride), strict=True
-        ):
+        encoded = self._predictor.encode(asked, stride=self._predictor.config.stride)
+        for question, (passage, windows) in zip(examples, encoded, strict=True):
             answer = passage.tokens_of(*question.answers[0]) if question.answers else None
             places = [target(window, answer) for window in windows]
             rows += [window.example for window in windows]
@@ -65,7 +64,7 @@ class AnswerObjective(EncoderObjective):
         return rows, targets
 
     def length_notes(self, max_seq_len: int) -> list[str]:
-        notes = windows_note(len(self.train) - len(self.splits.train), "passages", max_seq_len)
+        notes = super().length_notes(max_seq_len)
         if lost := self.num_unreachable:
             notes.append(f"length: no window holds the whole answer of {number_of(lost, 'question')}: raise --stride")
         return notes

@@ -1,4 +1,4 @@
-"""Questions about passages from SQuAD files, or from the built-in dataset; inputs come from tables, too."""
+"""Read questions about passages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data.batches import split_validation
 from regard.data.files import ReadResult
 from regard.data.squad import Question, read_qa_inputs, read_questions
 from regard.data.synthetic.labelled import questions
 from regard.models.heads import HeadConfig
-from regard.tasks.data import SingleFileReader, held_out_note
+from regard.tasks.readers import (
+    SingleFileReader,
+    split_by,
+)
 from regard.utils.errors import number_of
 
 MAX_HELD_OUT = 400  # passages; more take time from training and hardly change the scores
@@ -21,6 +23,7 @@ class AnswerReader(SingleFileReader[Question]):
     """Questions with passages and gold answers."""
 
     dataset = "built-in passages"
+    noun = "question"
 
     def read_file(self, path: Path) -> ReadResult[Question]:
         return read_questions(path, skip_bad_rows=self.config.skip_bad_rows)
@@ -36,20 +39,14 @@ class AnswerReader(SingleFileReader[Question]):
 
     def hold_out(self, examples: Sequence[Question]) -> tuple[list[Question], list[Question]]:
         """Questions for training and for validation, about different passages if there is more than one."""
-        fraction = self.config.val_fraction
-        passages = list(dict.fromkeys(question.passage for question in examples))
-        if len(passages) < 2:
-            parts = split_validation(len(examples), fraction=fraction)
-            train, held_out = ([examples[index] for index in part] for part in parts)
-            return train, held_out
-        _, drawn = split_validation(len(passages), fraction=fraction, maximum=MAX_HELD_OUT)
-        chosen = {passages[index] for index in drawn}
-        train = [question for question in examples if question.passage not in chosen]
-        return train, [question for question in examples if question.passage in chosen]
+        fraction, several = self.config.val_fraction, len({question.passage for question in examples}) > 1
+        if several:
+            return split_by(self.key, examples, fraction=fraction, maximum=MAX_HELD_OUT)
+        return split_by(id, examples, fraction=fraction)
 
-    def held_out_note(self, examples: Sequence[Question]) -> str:
+    def held_out_note(self, examples: Sequence[Question], detail: str = "") -> str:
         passages = number_of(len({question.passage for question in examples}), "passage")
-        return held_out_note(len(examples), "question", f" about {passages}")
+        return super().held_out_note(examples, f" about {passages}")
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
         """(question, passage, id) of each question in SQuAD's JSON, a table or JSON lines; stdin also takes tabs."""

@@ -1,9 +1,8 @@
-"""Contexts with endings → loss: the cross-entropy of the right ending among all endings of a context."""
+"""Train a model to choose the right ending of a text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +10,15 @@ from torch import Tensor
 
 from regard.data.labelled import MultipleChoiceExample
 from regard.tasks.choose.predictor import Choice, labels_of, majority_index
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
-from regard.tasks.encoder.objective import EncoderObjective
+from regard.tasks.encoder.objective import (
+    EncoderObjective,
+)
+from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.training.objective import Sample, SampleNames
 
 
 class ChooseObjective(EncoderObjective):
-    """Learn which ending is right. An example is one input for each ending."""
+    """Learn which ending is right: cross-entropy among the endings of a context, each an input."""
 
     sample_names = SampleNames("Context", "Right ending", "Prediction")
 
@@ -30,8 +31,8 @@ class ChooseObjective(EncoderObjective):
 
     def encode(self, examples: Sequence[MultipleChoiceExample]) -> tuple[list[EncodedExample], list[int]]:
         self.rows_per_example = len(examples[0].endings)
-        predictor: Any = self._predictor
-        return predictor.encode([(example.context, example.endings) for example in examples]), labels_of(examples)
+        choices = [(example.context, example.endings) for example in examples]
+        return self._predictor.encode(choices), labels_of(examples)
 
     def compute_loss(self, logits: Tensor, targets: list[int], batch: EncoderBatch) -> Tensor:
         labels = torch.tensor(targets, device=logits.device)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -17,12 +17,9 @@ from regard.data.labelled import MultipleChoiceExample
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score, Scores
 from regard.nn.hooks import Trace
-from regard.spec import TaskSpec
 from regard.tasks.base import Notify, Result
 from regard.tasks.choose.spec import SPEC
-from regard.tasks.encoder.batching import EncodedExample, encode_pairs, input_notes
-from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.predictor import HeadPredictor
+from regard.tasks.encoder.predictor import EncodedExample, HeadPredictor, encode_pairs, input_notes, predict_logits
 from regard.utils.errors import UsageError
 
 
@@ -58,7 +55,8 @@ class MultipleChoice(HeadPredictor[Choice]):
     `majority_label` is the most common index of the right ending in training.
     """
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
+    summary = "A text and several endings go in, the ending that fits the text best comes out."
 
     def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[Choice]:
         """The best ending of each (context, endings)."""
@@ -91,10 +89,6 @@ class MultipleChoice(HeadPredictor[Choice]):
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
         """All attention over a context and an ending; of several endings, the chosen one."""
         return self.trace_example(self.encode_input(inputs), grad=grad)
-
-    @property
-    def summary(self) -> str:
-        return "A text and several endings go in, the ending that fits the text best comes out."
 
 
 def _choice(value: Any) -> tuple[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Contexts and endings from tables such as SWAG's, or from the built-in dataset."""
+"""Read texts with several endings."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.labelled import MultipleChoiceExample, read_endings
+from regard.data.labelled import (
+    MultipleChoiceExample,
+    read_endings,
+)
 from regard.data.synthetic.labelled import choices
 from regard.models.heads import HeadConfig
-from regard.tasks.data import SingleFileReader
+from regard.tasks.readers import (
+    SingleFileReader,
+)
 from regard.utils.errors import number_of
 
 

@@ -1,4 +1,4 @@
-"""Labelled texts from tables, or from the built-in dataset."""
+"""Read texts with labels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.labelled import read_labelled
+from regard.data.labelled import (
+    read_labelled,
+)
 from regard.data.synthetic.labelled import opinions
 from regard.models.heads import HeadConfig
-from regard.tasks.data import LabelledExample, LabelledReader
+from regard.tasks.base import LabelledExample
+from regard.tasks.readers import (
+    LabelledReader,
+)
 from regard.utils.errors import DataError
 
 SEPARATORS = (",", ";", "|", "/", " ")  # between several labels, the most usual first

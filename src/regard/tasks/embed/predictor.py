@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,10 @@ from torch import Tensor
 from regard.metrics.labels import overlap_baseline, pearson, spearman
 from regard.metrics.score import Scores
 from regard.nn.hooks import observe
-from regard.spec import TaskSpec
-from regard.tasks.base import Notify, Predictor
-from regard.tasks.data import LabelledExample
+from regard.tasks.base import LabelledExample, Notify, Predictor
 from regard.tasks.embed.spec import SPEC, EmbedConfig, Pooling
-from regard.tasks.encoder.batching import EncodedExample, collate, encode_texts, input_notes
 from regard.tasks.encoder.inference import BufferedEncoder, in_batches
-from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.tasks.encoder.predictor import EncodedExample, EncoderPredictor, collate, encode_texts, input_notes
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 
@@ -114,7 +111,8 @@ EmbedResult = Embedding | TokenVectors | Similarity
 class Embedder(EncoderPredictor[EmbedResult]):
     """Texts → vectors: `embedder("The cat sleeps.").vector`, or `embedder.vectors(texts)` as one array."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
+    summary = "A text goes in, a vector comes out; the vectors of similar texts point in similar directions."
     config: EmbedConfig
 
     def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
@@ -236,10 +234,6 @@ class Embedder(EncoderPredictor[EmbedResult]):
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
         return cls.around(other) if cls.spec.needs <= other.capabilities else None
-
-    @property
-    def summary(self) -> str:
-        return "A text goes in, a vector comes out; the vectors of similar texts point in similar directions."
 
     def _outputs(self) -> str:
         return f"{self.bert.config.d_model} dimensions, {self.config.pooling} pooling, {self.max_seq_len} tokens"

@@ -1,4 +1,4 @@
-"""Texts to embed; and pairs of texts with numbers, such as similarity judgements, for evaluation."""
+"""Read texts to embed, and pairs of texts with similarities to evaluate on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 from regard.data.files import ReadResult
 from regard.data.synthetic.labelled import similarities
-from regard.tasks.base import Reader
-from regard.tasks.data import LabelledExample, single_file
+from regard.tasks.base import LabelledExample, Reader
 from regard.tasks.pair.reader import PairReader, labelled_example
+from regard.tasks.readers import (
+    single_file,
+)
 from regard.utils.errors import DataError
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,6 @@ from regard.nn.blocks import Block
 from regard.nn.feed_forward import ACTIVATIONS
 from regard.nn.hooks import has_hooks
 from regard.nn.threads import one_thread
-from regard.tasks.encoder.batching import EncodedExample, collate
 
 R = TypeVar("R")
 
@@ -47,28 +46,6 @@ def _fits(length: int, num_texts: int, longest: int, limit: int) -> bool:
     if (num_texts + 1) * longest > limit:
         return False
     return length == longest or num_texts * longest < MIN_BATCH_TOKENS
-
-
-def predict_logits(model: Any, examples: Sequence[EncodedExample], pad_id: int) -> list[Tensor]:
-    """Return each example's logits from a model with `forward(ids, lengths, type_ids)`; BERT reuses buffers."""
-    device = next(model.parameters()).device
-    forward = _buffered(model) if isinstance(getattr(model, "bert", None), Bert) else model
-    logits: list[Tensor | None] = [None] * len(examples)
-
-    @torch.inference_mode()
-    def run(batch: list[int]) -> Tensor:
-        output: Tensor = forward(*collate([examples[index] for index in batch], pad_id, device))
-        return output.float().cpu()
-
-    for batch, outputs in in_batches(run, [len(example.ids) for example in examples], model):
-        for index, output in zip(batch, outputs, strict=True):
-            logits[index] = output
-    return [output for output in logits if output is not None]
-
-
-def _buffered(model: Any) -> Callable[..., Tensor]:
-    encoder = BufferedEncoder(model.bert)
-    return lambda *batch: model.logits(encoder(*batch))
 
 
 def in_batches(

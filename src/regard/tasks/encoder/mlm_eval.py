@@ -1,7 +1,7 @@
-"""Masked language modeling and next-sentence prediction with BERT: inputs, losses and scores.
+"""Masked language modeling and next-sentence prediction with BERT: inputs, losses, scores, and forgetting.
 
 A row holds one or two segments of text with some tokens masked. The second segment either follows the first in the same
-document or comes from another document. This module does no training.
+document or comes from another document.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
-from regard.data.documents import Documents
+from regard.data.corpus import Corpus
+from regard.data.documents import Documents, read_documents
 from regard.data.pretraining import (
     ALONE,
     ELSEWHERE,
@@ -28,6 +31,7 @@ from regard.data.pretraining import (
     PaddedRows,
     Rows,
     Vocabulary,
+    longest_sentence,
     mask_rows,
     plan_rows,
     row_keys,
@@ -35,14 +39,21 @@ from regard.data.pretraining import (
 )
 from regard.metrics.ngram_baseline import NgramBaseline
 from regard.metrics.score import Score
-from regard.models.bert.model import BertForPretraining, MLMHead
+from regard.models.bert.model import BertForPretraining, MLMHead, encoder_of
+from regard.nn.init import empty_weights
 from regard.nn.loss import linear_cross_entropy
+from regard.tasks.encoder.config import ROW_TOKENS
 from regard.tokenizers.tokenizer import Tokenizer
+from regard.training.callbacks import ExtraMetrics, ExtraScores
+from regard.training.pretrained_init import PretrainedInit
 from regard.utils.errors import UsageError
 
 EVAL_SEED = 1_000_003  # fixed, so that evaluation rows are the same in every run
 BATCH_TOKENS = 1 << 13  # tokens per forward pass, including padding
 LOGITS_ROWS = 1 << 12  # masked tokens per chunk of logits, to limit memory
+FORGETTING_TOKENS = 100_000  # evaluate on this many last tokens of the --forgetting text
+FORGETTING_EVAL_TOKENS = 1 << 14  # tokens of that text per evaluation during training
+FORGETTING_METRIC = "masked_word_loss"  # name in metrics.jsonl
 
 Array = npt.NDArray[Any]
 
@@ -69,13 +80,8 @@ class MaskedDocuments:
 
     def rows(self, rows: Rows, keys: Bits) -> tuple[PaddedRows, Masked]:
         """Return rows before and after masking."""
-        table = write_rows(
-            self.documents.ids,
-            rows,
-            start_id=self.tokenizer.start_id,
-            end_id=self.tokenizer.end_id,
-            pad_id=self.tokenizer.pad_id,
-        )
+        special = {name: getattr(self.tokenizer, name) for name in ("start_id", "end_id", "pad_id")}
+        table = write_rows(self.documents.ids, rows, **special)
         return table, mask_rows(table.ids, keys, self.vocabulary, whole_words=self.whole_words)
 
 
@@ -130,11 +136,8 @@ class MLMEvaluator:
             if model.nsp is not None and len(pairs):
                 logits, classes = nsp_logits(model, encoded, pairs)
                 nsp_correct.append((logits.argmax(dim=-1) == classes).cpu().numpy())
-        return MLMPredictions(*(_concatenated(part) for part in (targets, previous, predicted, losses, nsp_correct)))
-
-
-def _concatenated(parts: list[Array]) -> Array:
-    return np.concatenate(parts) if parts else np.zeros(0)
+        found = (targets, previous, predicted, losses, nsp_correct)
+        return MLMPredictions(*(np.concatenate(parts) if parts else np.zeros(0) for parts in found))
 
 
 @dataclass(frozen=True)
@@ -165,20 +168,12 @@ class MLMPredictions:
         scores = []
         if len(self.targets):
             name, count = "masked words", f"{len(self.targets):,} masked words"
+            most_frequent = f"always the most frequent word{counted_on}, {count}"
+            after_previous = f"the most frequent word after the previous one{counted_on}, {count}"
             scores = [
                 Score(name, self.accuracy, f"accuracy in %, {count}"),
-                Score(
-                    "unigram baseline",
-                    unigram,
-                    f"always the most frequent word{counted_on}, {count}",
-                    baseline_of=name,
-                ),
-                Score(
-                    "bigram baseline",
-                    bigram,
-                    f"the most frequent word after the previous one{counted_on}, {count}",
-                    baseline_of=name,
-                ),
+                Score("unigram baseline", unigram, most_frequent, baseline_of=name),
+                Score("bigram baseline", bigram, after_previous, baseline_of=name),
                 Score("perplexity", math.exp(min(self.loss, 50)), count),
             ]
         if len(self.nsp_correct):
@@ -246,7 +241,60 @@ def mlm_head(model: Any) -> MLMHead:
     head = getattr(model, "mlm", None)
     if not isinstance(head, MLMHead):
         raise UsageError(
-            "this model has no masked-language-model head. Train one with `regard train fill`.",
-            argument="head",
+            "this model has no masked-language-model head. Train one with `regard train fill`.", argument="head"
         )
     return head
+
+
+# --- Forgetting ---------------------------------------------------------------------------------------------
+
+
+class ForgettingCallback(ExtraMetrics):
+    """Measures how much masked-token accuracy the encoder of `model` loses while it is fine-tuned.
+
+    It evaluates the encoder with its pretrained masked-language-model head on the text in `path`, with the same masks
+    every time: before training, at each evaluation, and at the end.
+    """
+
+    def __init__(self, model: Any, init: PretrainedInit, path: Path) -> None:
+        super().__init__(self._metrics)
+        pretrained = load_predictor(init.folder, task="fill")
+        tokenizer, window = pretrained.tokenizer, min(ROW_TOKENS, pretrained.bert.config.context_length)
+        documents = read_documents(Corpus.find([path]), tokenizer, longest=longest_sentence(window))
+        if len(documents.ids) > FORGETTING_TOKENS:
+            fraction = FORGETTING_TOKENS / len(documents.ids)
+            documents = documents.split(fraction=fraction, max_tokens=FORGETTING_TOKENS)[1]
+        self.text, self.evaluator = path.name, MLMEvaluator(documents, tokenizer, window=window, pairs=False)
+        self.before = self.evaluator.predict(pretrained.model)
+        if not len(self.before.targets):
+            raise UsageError(
+                f"--forgetting {path} is too short: it has no masked tokens. Use a longer text.",
+                argument="forgetting",
+                value=str(path),
+                path=str(path),
+            )
+        encoder = encoder_of(model)
+        with empty_weights():
+            self.model = BertForPretraining(encoder.config, nsp=False)
+        self.model.bert = encoder
+        self.model.mlm = mlm_head(pretrained.model).to(encoder.embedding.weight.device)
+
+    def _metrics(self) -> dict[str, float]:
+        loss = self.evaluator.loss(self.model, max_tokens=FORGETTING_EVAL_TOKENS, masked_only=True)
+        return {FORGETTING_METRIC: loss}
+
+    def on_scores(self) -> ExtraScores:
+        before, after = self.before, self.evaluator.predict(self.model)
+        note = (
+            f"forgetting: {before.accuracy:.1f} % of {len(before.targets):,} masked words in {self.text} were correct "
+            f"before training, {after.accuracy:.1f} % after it (loss {before.loss:.3f} and {after.loss:.3f}). To "
+            "preserve more, lower --learning-rate or --layer-decay, or use --freeze or --lora."
+        )
+        return ExtraScores([note], self._scores("before", before) + self._scores("after", after))
+
+    def _scores(self, when: str, predictions: MLMPredictions) -> list[Score]:
+        signature = f"{len(predictions.targets):,} words, with the pretrained head"
+        return [
+            Score(f"masked words {when}", predictions.accuracy, f"accuracy in %, {signature}", on=self.text),
+            Score(f"loss of masked words {when}", predictions.loss, signature, on=self.text),
+        ]

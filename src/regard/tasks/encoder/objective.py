@@ -1,40 +1,36 @@
-"""Base objective for encoder tasks: a new or pretrained model with a head, batches, validation and forgetting."""
+"""Objectives of encoder tasks: a new or pretrained model with a head, batches, losses and validation."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
-from regard.data.corpus import Corpus
-from regard.data.documents import read_documents
-from regard.data.pretraining import longest_sentence
 from regard.metrics.score import Score
-from regard.models.bert.model import Bert, BertForPretraining, encoder_of
+from regard.models.bert.model import Bert
 from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace
-from regard.nn.init import empty_weights, seeded_init
+from regard.nn.init import seeded_init
 from regard.nn.state_dict import load_into, unique_tensors
-from regard.tasks.base import Splits, describe_model
-from regard.tasks.data import new_tokenizer
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch, collate
-from regard.tasks.encoder.config import FREE, ROW_TOKENS, EncoderTraining, epoch_settings
+from regard.tasks.base import LabelledExample, Splits, describe_model, new_tokenizer
+from regard.tasks.encoder.config import FREE, EncoderTraining, epoch_settings
 from regard.tasks.encoder.inference import length_batches
-from regard.tasks.encoder.mlm_eval import MLMEvaluator, MLMPredictions, mlm_head
-from regard.tasks.encoder.predictor import HeadPredictor
+from regard.tasks.encoder.mlm_eval import ForgettingCallback
+from regard.tasks.encoder.predictor import Classification, EncodedExample, EncoderBatch, collate, most_common_labels
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
-from regard.training.callbacks import Callback, ExtraMetrics, ExtraScores
-from regard.training.objective import Loss, Objective, Sample
+from regard.training.callbacks import Callback
+from regard.training.objective import Loss, Objective, Sample, SampleNames
 from regard.training.pretrained_init import PretrainedInit, refuse_contradictions
 from regard.training.run import TrainRequest
 from regard.utils.errors import UsageError, number_of
@@ -42,9 +38,10 @@ from regard.utils.errors import UsageError, number_of
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
 EMBEDDING_RMS = 0.06  # typical root mean square of a token embedding table; BERT's has 0.05
 NUM_SAMPLES = 8  # validation examples in the report
-FORGETTING_TOKENS = 100_000  # evaluate on this many last tokens of the --forgetting text
-FORGETTING_EVAL_TOKENS = 1 << 14  # tokens of that text per evaluation during training
-FORGETTING_METRIC = "masked_word_loss"  # name in metrics.jsonl
+NO_ANSWER = "(no answer)"
+MAX_SHOWN = 300  # characters of a passage in a report
+
+TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
 
 
 @dataclass(frozen=True)
@@ -148,6 +145,7 @@ class EncoderObjective(Objective):
     loss_unit = "examples"
     noun: ClassVar[str] = "example"
     rows_per_example = 1  # encoded inputs per example, adjacent in `train`
+    windowed: ClassVar[str] = ""  # what is split into windows if it is long, instead of truncated: "passages"
     model: Any
 
     @classmethod
@@ -159,7 +157,7 @@ class EncoderObjective(Objective):
         assert isinstance(config, EncoderTraining), "tasks on encoders extend it"
         self.model, self.tokenizer, self.init, self.head = init.model, init.tokenizer, init.pretrained, init.head
         self.splits, self.request, self.config = splits, request, config
-        self._predictor: HeadPredictor[Any] = request.spec.load("predictor")(
+        self._predictor: Any = request.spec.load("predictor")(
             init.model,
             init.tokenizer,
             head=init.head,
@@ -213,10 +211,13 @@ class EncoderObjective(Objective):
         return len(targets)
 
     def length_notes(self, max_seq_len: int) -> list[str]:
-        truncated = sum(example.dropped > 0 for example in self.train)
-        if not truncated:
-            return []
-        return [f"length: {truncated:,} of {len(self.train):,} texts were truncated to --max-seq-len {max_seq_len}"]
+        if self.windowed and (extra := len(self.train) - len(self.splits.train)):
+            windows = number_of(extra, "extra window")
+            longer = f"{self.windowed} longer than --max-seq-len {max_seq_len}"
+            return [f"length: {longer} are split into {windows}, not truncated"]
+        if truncated := sum(example.dropped > 0 for example in self.train):
+            return [f"length: {truncated:,} of {len(self.train):,} texts were truncated to --max-seq-len {max_seq_len}"]
+        return []
 
     # --- training -------------------------------------------------------------------------------------------
 
@@ -224,7 +225,8 @@ class EncoderObjective(Objective):
         return dict(epoch_settings(self.request, len(self.train) // self.rows_per_example))
 
     def callbacks(self) -> Sequence[Callback]:
-        return forgetting_callbacks(self.model, self.init, self.config.forgetting)
+        path = self.config.forgetting
+        return [] if path is None or self.init is None else [ForgettingCallback(self.model, self.init, path)]
 
     def batches(self, plan: BatchPlan, epoch: int) -> list[list[int]]:
         return plan.row_batches(self._lengths(self.train), self.config.batch_size, epoch)
@@ -302,68 +304,71 @@ class EncoderObjective(Objective):
         return f"model: {model}; data: {train:,} training and {validation:,} validation examples"
 
 
-def windows_note(extra: int, noun: str, max_seq_len: int) -> list[str]:
-    """Return a note with the number of extra windows that long examples are split into, if any."""
-    if not extra:
-        return []
-    windows = number_of(extra, "extra window")
-    return [f"length: {noun} longer than --max-seq-len {max_seq_len} are split into {windows}, not truncated"]
+# --- Sequence classification and regression -------------------------------------------------------------------
 
 
-# --- Forgetting ---------------------------------------------------------------------------------------------
+class SequenceObjective(EncoderObjective):
+    """Trains a model to predict labels or numbers for texts or pairs: the objective of `classify` and `pair`.
 
-
-def forgetting_callbacks(model: Any, init: PretrainedInit | None, path: Path | None) -> list[Callback]:
-    """Return the callback for --forgetting, if the option was given."""
-    return [] if path is None or init is None else [ForgettingCallback(model, init, path)]
-
-
-class ForgettingCallback(ExtraMetrics):
-    """Measures how much masked-token accuracy the encoder of `model` loses while it is fine-tuned.
-
-    It evaluates the encoder with its pretrained masked-language-model head on the text in `path`, with the same masks
-    every time: before training, at each evaluation, and at the end.
+    The loss is cross-entropy for one label, binary cross-entropy for several labels and squared error for regression.
     """
 
-    def __init__(self, model: Any, init: PretrainedInit, path: Path) -> None:
-        super().__init__(self._metrics)
-        pretrained = load_predictor(init.folder, task="fill")
-        tokenizer, window = pretrained.tokenizer, min(ROW_TOKENS, pretrained.bert.config.context_length)
-        documents = read_documents(Corpus.find([path]), tokenizer, longest=longest_sentence(window))
-        if len(documents.ids) > FORGETTING_TOKENS:
-            fraction = FORGETTING_TOKENS / len(documents.ids)
-            documents = documents.split(fraction=fraction, max_tokens=FORGETTING_TOKENS)[1]
-        self.text, self.evaluator = path.name, MLMEvaluator(documents, tokenizer, window=window, pairs=False)
-        self.before = self.evaluator.predict(pretrained.model)
-        if not len(self.before.targets):
-            raise UsageError(
-                f"--forgetting {path} is too short: it has no masked tokens. Use a longer text.",
-                argument="forgetting",
-                value=str(path),
-                path=str(path),
-            )
-        encoder = encoder_of(model)
-        with empty_weights():
-            self.model = BertForPretraining(encoder.config, nsp=False)
-        self.model.bert = encoder
-        self.model.mlm = mlm_head(pretrained.model).to(encoder.embedding.weight.device)
+    @classmethod
+    def prepare(cls, splits: Splits[LabelledExample], request: TrainRequest) -> Self:
+        if _is_balanced(request) and splits.head.problem_type != "single_label_classification":
+            raise UsageError("--class-weights balanced needs exactly one label per text.", argument="class_weights")
+        objective = super().prepare(splits, request)
+        if splits.head.problem_type == "regression":  # start at the mean to save training steps
+            numbers = [example.gold for example in splits.train if isinstance(example.gold, float)]
+            objective.model.head.output.bias.data.fill_(math.fsum(numbers) / len(numbers))
+        return objective
 
-    def _metrics(self) -> dict[str, float]:
-        loss = self.evaluator.loss(self.model, max_tokens=FORGETTING_EVAL_TOKENS, masked_only=True)
-        return {FORGETTING_METRIC: loss}
+    def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[LabelledExample]) -> None:
+        super().__init__(init, request, splits)
+        self.sample_names = SampleNames("Text", "Label", "Prediction", self.head.problem_type != "regression")
+        balanced = _is_balanced(request)
+        self._class_weights = class_weights(self._targets[0], len(self.head.labels)) if balanced else None
 
-    def on_scores(self) -> ExtraScores:
-        before, after = self.before, self.evaluator.predict(self.model)
-        note = (
-            f"forgetting: {before.accuracy:.1f} % of {len(before.targets):,} masked words in {self.text} were correct "
-            f"before training, {after.accuracy:.1f} % after it (loss {before.loss:.3f} and {after.loss:.3f}). To "
-            "preserve more, lower --learning-rate or --layer-decay, or use --freeze or --lora."
-        )
-        return ExtraScores([note], self._scores("before", before) + self._scores("after", after))
+    @staticmethod
+    def tokenizer_texts(examples: Sequence[LabelledExample]) -> list[str]:
+        return [example.text if isinstance(example.text, str) else " ".join(example.text) for example in examples]
 
-    def _scores(self, when: str, predictions: MLMPredictions) -> list[Score]:
-        signature = f"{len(predictions.targets):,} words, with the pretrained head"
-        return [
-            Score(f"masked words {when}", predictions.accuracy, f"accuracy in %, {signature}", on=self.text),
-            Score(f"loss of masked words {when}", predictions.loss, signature, on=self.text),
-        ]
+    def majority_label(self, examples: Sequence[LabelledExample]) -> tuple[str, ...] | None:
+        return most_common_labels([example.gold for example in examples])
+
+    def encode(self, examples: Sequence[LabelledExample]) -> tuple[list[EncodedExample], list[Any]]:
+        """Encode examples; the target is a label index, a 0 or 1 for each label, or the number itself."""
+        rows, labels = self._predictor.encode([example.text for example in examples]), self.head.labels
+        if self.head.problem_type == "regression":
+            return rows, [[example.gold] for example in examples]
+        if self.head.problem_type == "multi_label_classification":
+            return rows, [[float(label in example.labels) for label in labels] for example in examples]
+        index = {label: place for place, label in enumerate(labels)}
+        return rows, [index[example.labels[0]] for example in examples]
+
+    def compute_loss(self, logits: Tensor, targets: list[Any], batch: EncoderBatch) -> Tensor:
+        wanted = torch.tensor(targets, device=logits.device)
+        if self.head.problem_type != "single_label_classification":
+            compare = F.mse_loss if self.head.problem_type == "regression" else F.binary_cross_entropy_with_logits
+            return compare(logits, wanted, reduction="none").mean(dim=-1).mean()
+        losses = F.cross_entropy(logits, wanted, reduction="none")
+        # The validation loss is weighted too, so that the best weights are selected by the training loss.
+        weights = self._class_weights
+        return losses.mean() if weights is None else (losses * weights.to(logits.device)[wanted]).mean()
+
+    def sample(self, example: LabelledExample, result: Classification) -> Sample:
+        reference = f"{example.gold:g}" if isinstance(example.gold, float) else ", ".join(example.gold)
+        return Sample(" / ".join(self.trace_inputs(example)), reference, str(result))
+
+
+def _is_balanced(request: TrainRequest) -> bool:
+    return getattr(request.config, "class_weights", "none") == "balanced"
+
+
+def class_weights(targets: Sequence[int], num_labels: int) -> Tensor:
+    """Return a weight per label such that all labels count the same; the mean weight over examples is 1."""
+    counts = torch.bincount(torch.tensor(targets), minlength=num_labels).clamp(min=1)
+    return len(targets) / (num_labels * counts.float())
+
+
+# --- Multiple choice, tagging and question answering --------------------------------------------------------

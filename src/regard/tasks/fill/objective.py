@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,12 +19,11 @@ from torch import Tensor
 from regard.checkpoint.card import CardData
 from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
-from regard.data.corpus import Ids, learned_tokenizer
+from regard.data.corpus import Ids
 from regard.data.documents import Documents, documents_of, read_documents
 from regard.data.pretraining import ALONE, MaskingStats, Rows, longest_sentence, plan_rows, row_keys
 from regard.metrics.ngram_baseline import MAX_COUNTED, NgramBaseline
 from regard.metrics.score import Score
-from regard.models.bert.config import BertConfig
 from regard.models.bert.model import STD, BertForPretraining
 from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace
@@ -33,10 +32,11 @@ from regard.nn.positions import sinusoids
 from regard.nn.ppmi_init import ppmi_vectors
 from regard.nn.state_dict import load_into, unique_tensors
 from regard.tasks.base import describe_model
-from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusSplits, new_tokenizer
+from regard.tasks.corpus import MAX_VALIDATION_TOKENS, CorpusSplits
 from regard.tasks.encoder.config import FREE, ROW_TOKENS
 from regard.tasks.encoder.mlm_eval import (
     EncodedRows,
+    ForgettingCallback,
     MaskedDocuments,
     MLMEvaluator,
     encode_rows,
@@ -45,7 +45,6 @@ from regard.tasks.encoder.mlm_eval import (
     nsp_logits,
     predicts_pairs,
 )
-from regard.tasks.encoder.objective import forgetting_callbacks
 from regard.tasks.fill.predictor import MaskFiller
 from regard.tasks.fill.spec import FillTraining
 from regard.tokenizers.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
@@ -74,9 +73,12 @@ class FillObjective(Objective):
 
     @classmethod
     def prepare(cls, splits: CorpusSplits, request: TrainRequest) -> Self:
-        config = request.config
+        config, init = request.config, None
         assert isinstance(config, FillTraining), "the train_config of this task"
-        pretrained = _load_pretrained(request) if request.folder is not None else None
+        pretrained: Any = None
+        if request.folder is not None:
+            pretrained = load_predictor(request.folder, task=request.spec.name)
+            refuse_contradictions(request.given_model, pretrained.model.config, name=str(request.pretrained), free=FREE)
         shape: Any = pretrained.model.config if pretrained else request.model_config(vocab_size=1)
         window = _window(config, shape.context_length, pretrained=pretrained is not None)
         tokenizer = pretrained.tokenizer if pretrained else _train_tokenizer(splits, config)
@@ -86,20 +88,18 @@ class FillObjective(Objective):
         if next_sentence and (reason := _no_pairs(train)):
             notes.append(f"next sentence: not learned ({reason}; a blank line or a heading starts a document)")
             next_sentence = False
-        init = None
-        if pretrained is None:
-            model = new_model(request, tokenizer, next_sentence=next_sentence, ids=train.ids)
+        head = HeadConfig(kind="pretraining" if next_sentence else "mlm")
+        if request.folder is None:
+            shape = request.model_config(vocab_size=tokenizer.vocab_size)
+            model = seeded_init(lambda: request.architecture.build(shape, head), seed=config.seed)
+            initialize(model, train.ids)
         else:
-            assert request.folder is not None, "it was loaded from there"
-            model = without_nsp(pretrained.model) if not next_sentence else pretrained.model
+            changes = {name: value for name, value in request.given_model.items() if name in FREE}
+            model = _adjusted(pretrained.model, changes, nsp=next_sentence)
             init = PretrainedInit.of(str(request.pretrained), request.folder, model, lora=None, seed=config.seed)
             notes.append(init.note(model))
-        filler = MaskFiller(
-            model,
-            tokenizer,
-            head=_head(next_sentence),
-            config=request.predict_config(pretrained.config if pretrained else None),
-        )
+        predict = request.predict_config(pretrained.config if pretrained else None)
+        filler = MaskFiller(model, tokenizer, head=head, config=predict)
         sources = splits.sources_of(len(train.ids), len(validation.ids))
         return cls(filler, config, train, validation, window=window, init=init, notes=notes, sources=sources)
 
@@ -118,15 +118,13 @@ class FillObjective(Objective):
         self.model, self.tokenizer, self.config = filler.model, filler.tokenizer, config
         self.train, self.validation, self.window = train, validation, window
         self.init, self.notes, self.sources = init, notes, sources
-        self.lr_multipliers = {} if init else position_lr_multipliers(self.model)
-        self.masked = MaskedDocuments(train, self.tokenizer, config.whole_words)
-        self.evaluator = MLMEvaluator(
-            validation,
-            self.tokenizer,
-            window=window,
-            pairs=self.model.nsp is not None,
-            whole_words=config.whole_words,
-        )
+        # Every step updates all positions and token types. At the learning rate of tokens, the sinusoids would be lost
+        # before attention has learned to use them, and the model would predict frequent words for a long time.
+        tables = self.model.bert.embedding.positions, self.model.bert.embedding.token_types
+        self.lr_multipliers = {} if init else {table.weight: POSITION_LR for table in tables}
+        pairs, whole_words = self.model.nsp is not None, config.whole_words
+        self.evaluator = MLMEvaluator(validation, self.tokenizer, window=window, pairs=pairs, whole_words=whole_words)
+        self.masked = MaskedDocuments(train, self.tokenizer, whole_words)
         self.stats = MaskingStats()  # of this process
         self._filler = filler
         self._stats_lock = threading.Lock()
@@ -176,7 +174,8 @@ class FillObjective(Objective):
         return rows
 
     def callbacks(self) -> Sequence[Callback]:
-        return forgetting_callbacks(self.model, self.init, self.config.forgetting)
+        path = self.config.forgetting
+        return [] if path is None or self.init is None else [ForgettingCallback(self.model, self.init, path)]
 
     # --- validation -----------------------------------------------------------------------------------------
 
@@ -192,9 +191,8 @@ class FillObjective(Objective):
         scores = self.evaluator.predict(self.model).scores_beside(baseline)
         if self.stats.tokens:
             chosen = 100 * self.stats.chosen / self.stats.tokens
-            scores.append(
-                Score("chosen words", chosen, f"in %, counted in training since its last start: {self.stats}")
-            )
+            counted = f"in %, counted in training since its last start: {self.stats}"
+            scores.append(Score("chosen words", chosen, counted))
         return scores, self._samples()
 
     def _samples(self) -> list[Sample]:
@@ -207,9 +205,8 @@ class FillObjective(Objective):
             if not ordinary:
                 continue
             place = ordinary[len(ordinary) // 2]
-            before, token, after = (
-                self.tokenizer.decode(part) for part in (ids[:place], [ids[place]], ids[place + 1 :])
-            )
+            parts = ids[:place], [ids[place]], ids[place + 1 :]
+            before, token, after = map(self.tokenizer.decode, parts)
             text = f"{before} {filler.mask} {after}".strip()
             [best] = filler(text, top=5, all=False).masks
             samples.append(Sample(text, token, ", ".join(f"{item.token} {item.score:.0%}" for item in best)))
@@ -262,17 +259,6 @@ def _by_epoch(indices: Sequence[int]) -> Iterator[tuple[tuple[int, int], Any]]:
 # --- Models -------------------------------------------------------------------------------------------------
 
 
-def new_model(
-    request: TrainRequest, tokenizer: Tokenizer, *, next_sentence: bool, ids: Ids | None = None
-) -> BertForPretraining:
-    """A new model; the same seed gives the same weights."""
-    config = request.model_config(vocab_size=tokenizer.vocab_size)
-    head = _head(next_sentence)
-    model: BertForPretraining = seeded_init(lambda: request.architecture.build(config, head), seed=request.config.seed)
-    initialize(model, ids)
-    return model
-
-
 @torch.no_grad()
 def initialize(model: BertForPretraining, ids: Ids | None = None) -> None:
     """Initial weights that need not be learned.
@@ -297,43 +283,14 @@ def initialize(model: BertForPretraining, ids: Ids | None = None) -> None:
         parameter.mul_(STD / TOKEN_SCALE)
 
 
-def position_lr_multipliers(model: BertForPretraining) -> dict[Tensor, float]:
-    """Factors of the learning rate of positions and token types.
-
-    Every step updates all of them. At the rate of tokens the sinusoids would be lost before attention has learned to
-    use them, and the model would predict frequent words for a long time.
-    """
-    embedding = model.bert.embedding
-    return {embedding.positions.weight: POSITION_LR, embedding.token_types.weight: POSITION_LR}
-
-
-def without_nsp(model: BertForPretraining) -> BertForPretraining:
-    """A model without next-sentence head and pooler, which would not be trained."""
-    return model if model.nsp is None else _copy(model, model.config, nsp=False)
-
-
-def _copy(model: BertForPretraining, config: BertConfig, *, nsp: bool) -> BertForPretraining:
-    """The model with other dropout, or without next-sentence head, and the same weights."""
-    copied = BertForPretraining(config, nsp=nsp)
-    names = unique_tensors(copied)
-    load_into(copied, {name: tensor for name, tensor in unique_tensors(model).items() if name in names})
-    return copied
-
-
-def _load_pretrained(request: TrainRequest) -> MaskFiller:
-    """The model to start from. Its shape and tokenizer are given; dropout belongs to the training."""
-    assert request.folder is not None, "there are pretrained weights"
-    filler: MaskFiller = load_predictor(request.folder, task=request.spec.name)
-    config = filler.model.config
-    refuse_contradictions(request.given_model, config, name=str(request.pretrained), free=FREE)
-    changes = {name: value for name, value in request.given_model.items() if name in FREE}
-    if changes:
-        filler.model = _copy(filler.model, config.replace(**changes), nsp=filler.model.nsp is not None)
-    return filler
-
-
-def _head(next_sentence: bool) -> HeadConfig:
-    return HeadConfig(kind="pretraining" if next_sentence else "mlm")
+def _adjusted(model: BertForPretraining, changes: Mapping[str, Any], *, nsp: bool) -> BertForPretraining:
+    """The pretrained model with other dropout, or without next-sentence head and pooler if they are not trained."""
+    if not changes and nsp == (model.nsp is not None):
+        return model
+    adjusted = BertForPretraining(model.config.replace(**changes), nsp=nsp)
+    names = unique_tensors(adjusted)
+    load_into(adjusted, {name: tensor for name, tensor in unique_tensors(model).items() if name in names})
+    return adjusted
 
 
 def _window(config: FillTraining, context_length: int, *, pretrained: bool) -> int:
@@ -349,14 +306,9 @@ def _window(config: FillTraining, context_length: int, *, pretrained: bool) -> i
 
 
 def _train_tokenizer(splits: CorpusSplits, config: FillTraining) -> Tokenizer:
-    settings: dict[str, Any] = {"vocab_size": config.vocab_size, "lowercase": config.lowercase}
-
-    def train(texts: Iterable[str]) -> Tokenizer:
-        return new_tokenizer(texts, kind="wordpiece", special_tokens=BERT_SPECIAL_TOKENS, **settings)
-
-    if splits.corpus is None:
-        return train(splits.train)
-    return learned_tokenizer(splits.corpus, {"tokenizer": "wordpiece", **settings}, train)
+    settings = {"vocab_size": config.vocab_size, "lowercase": config.lowercase}
+    key = {"tokenizer": "wordpiece", **settings}
+    return splits.train_tokenizer(splits.train, key, kind="wordpiece", special_tokens=BERT_SPECIAL_TOKENS, **settings)
 
 
 def _documents(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,10 @@ from regard.data.pretraining import longest_sentence
 from regard.metrics.score import Scores
 from regard.models.bert.model import BertForPretraining
 from regard.models.heads import MLM_KINDS
-from regard.spec import TaskSpec
 from regard.tasks.base import Notify, Predictor, Result
-from regard.tasks.encoder.batching import EncodedExample, collate, encode_pair, encode_pairs
 from regard.tasks.encoder.config import ROW_TOKENS
 from regard.tasks.encoder.mlm_eval import evaluate_in_halves, mlm_head, predicts_pairs
-from regard.tasks.encoder.predictor import EncoderPredictor
+from regard.tasks.encoder.predictor import EncodedExample, EncoderPredictor, collate, encode_pair, encode_pairs
 from regard.tasks.fill.spec import SPEC, FillConfig
 from regard.utils.config import Config
 from regard.utils.errors import UsageError, number_of, shorten_list
@@ -67,7 +65,7 @@ class Filled(Result):
 class MaskFiller(EncoderPredictor[Filled]):
     """Texts with [MASK] → candidates: `filler("The cat [MASK] on the mat.").best`."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
     model: BertForPretraining
     config: FillConfig
 
@@ -100,8 +98,10 @@ class MaskFiller(EncoderPredictor[Filled]):
             tokens = self.tokenizer.tokens(best.indices.tolist())
             found = [Candidate(token, p) for token, p in zip(tokens, best.values.tolist(), strict=True)]
             masks.append(tuple(sorted(found, key=lambda item: item.token) if config.all else found))
-        best_ids = [int(row.argmax()) for row in probabilities]
-        return Filled(text, tuple(masks), self._filled(parts, best_ids), is_truncated)
+        ids, positions = self._join(parts)
+        for position, row in zip(positions, probabilities, strict=True):
+            ids[position] = int(row.argmax())
+        return Filled(text, tuple(masks), self.tokenizer.decode(ids), is_truncated)
 
     def probabilities(self, text: str) -> npt.NDArray[np.float32]:
         """For every [MASK] the probability of every token of the vocabulary: (masks, V), each row sums to 1."""
@@ -177,12 +177,6 @@ class MaskFiller(EncoderPredictor[Filled]):
         for position in positions:
             first = min(max(0, position - limit // 2), len(ids) - limit)
             yield [start, *ids[first : first + limit], end], [position - first + 1]
-
-    def _filled(self, parts: Sequence[Sequence[int]], best_ids: Sequence[int]) -> str:
-        ids, positions = self._join(parts)
-        for position, id_ in zip(positions, best_ids, strict=True):
-            ids[position] = id_
-        return self.tokenizer.decode(ids)
 
     def encode_input(self, text: str | tuple[str, str]) -> EncodedExample:
         """The ids of one text or of two, with masks or without; of a long text the window around its first mask."""

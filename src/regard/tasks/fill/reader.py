@@ -1,4 +1,4 @@
-"""Plain text for pre-training, or the built-in stories."""
+"""Read plain text for pretraining an encoder."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from regard.data.corpus import Corpus
 from regard.data.documents import Documents, read_documents
 from regard.data.files import ReadResult
 from regard.data.pretraining import longest_sentence
-from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusReader
+from regard.tasks.corpus import MAX_VALIDATION_TOKENS, CorpusReader
 from regard.tasks.encoder.config import ROW_TOKENS
 
 
 class FillReader(CorpusReader):
-    """Files of text, documents and sentences in their order."""
+    """Reads text as documents of sentences."""
 
     def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[Documents]:
-        """The text as one list of documents, in the tokens of the predictor."""
+        """Return the text as one list of documents, in the tokens of the predictor."""
         longest, limit = longest_sentence(min(ROW_TOKENS, predictor.model.config.context_length)), MAX_VALIDATION_TOKENS
         documents = read_documents(Corpus.find(data), predictor.tokenizer, longest=longest)
         remarks = []

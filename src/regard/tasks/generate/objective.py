@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,14 +15,14 @@ from torch import Tensor
 from regard.checkpoint.card import CardData
 from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
-from regard.data.corpus import Ids, WindowBatches, corpus_ids, learned_tokenizer, split_ids, window_starts
+from regard.data.corpus import Ids, WindowBatches, corpus_ids, split_ids, window_starts
 from regard.metrics.score import Score
 from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.state_dict import load_into, unique_tensors
 from regard.tasks.base import describe_model
-from regard.tasks.data import MAX_VALIDATION_TOKENS, CorpusSplits, new_tokenizer
+from regard.tasks.corpus import MAX_VALIDATION_TOKENS, CorpusSplits
 from regard.tasks.generate.predictor import TextGenerator
 from regard.tasks.generate.spec import GenerateTraining
 from regard.tokenizers.tokenizer import Tokenizer
@@ -51,31 +51,30 @@ class GenerateObjective(Objective):
 
     @classmethod
     def prepare(cls, splits: CorpusSplits, request: TrainRequest) -> Self:
-        config = request.config
+        config, init = request.config, None
         assert isinstance(config, GenerateTraining), "the task's train_config"
-        pretrained = _load_pretrained(request) if request.folder is not None else None
-        tokenizer = pretrained.tokenizer if pretrained else _train_tokenizer(splits, config)
+        pretrained: Any = None
+        window = config.window
+        if request.folder is not None:
+            pretrained = load_predictor(request.folder, task=request.spec.name)
+            model, tokenizer = _adjusted(pretrained.model, request), pretrained.tokenizer
+            window = window or min(pretrained.context_length, MAX_WINDOW)
+        else:
+            tokenizer = _train_tokenizer(splits, config)
+            shape = request.model_config(vocab_size=tokenizer.vocab_size)
+            model = seeded_init(lambda: request.architecture.build(shape), seed=config.seed)
         train, validation = _ids(splits, tokenizer, config.val_fraction)
         notes = [*splits.notes]
         if len(validation) > MAX_VALIDATION_TOKENS:
             notes.append(f"validation: the first {MAX_VALIDATION_TOKENS:,} of {len(validation):,} tokens, to save time")
             validation = validation[:MAX_VALIDATION_TOKENS]
-        init, window = None, config.window
-        if pretrained is None:
-            shape = request.model_config(vocab_size=tokenizer.vocab_size)
-            model = seeded_init(lambda: request.architecture.build(shape), seed=config.seed)
-        else:
-            assert request.folder is not None, "it was loaded from there"
-            model = pretrained.model
-            window = window or min(pretrained.context_length, MAX_WINDOW)
-            init = PretrainedInit.of(
-                str(request.pretrained), request.folder, model, lora=request.lora, seed=config.seed
-            )
+        if request.folder is not None:
+            name, lora = str(request.pretrained), request.lora
+            init = PretrainedInit.of(name, request.folder, model, lora=lora, seed=config.seed)
             notes.append(init.note(model))
-        generator = TextGenerator(
-            model, tokenizer, config=request.predict_config(pretrained.config if pretrained else None)
-        )
+        predict = request.predict_config(pretrained.config if pretrained else None)
         sources = splits.sources_of(len(train), len(validation))
+        generator = TextGenerator(model, tokenizer, config=predict)
         return cls(generator, train, validation, window=window, init=init, notes=notes, sources=sources)
 
     def __init__(
@@ -196,14 +195,9 @@ class GenerateObjective(Objective):
 
 def _train_tokenizer(splits: CorpusSplits, config: GenerateTraining) -> Tokenizer:
     """The tokenizer of a new model; that of a large corpus is cached."""
-    vocab_size = MAX_CHARACTERS if config.tokenizer == "char" else config.vocab_size
-
-    def train(texts: Iterable[str]) -> Tokenizer:
-        return new_tokenizer(texts, kind=TOKENIZERS[config.tokenizer], vocab_size=vocab_size)
-
-    if splits.corpus is None:
-        return train(["\n\n".join(splits.train)])
-    return learned_tokenizer(splits.corpus, {"tokenizer": config.tokenizer, "vocab_size": config.vocab_size}, train)
+    size = MAX_CHARACTERS if config.tokenizer == "char" else config.vocab_size
+    key = {"tokenizer": config.tokenizer, "vocab_size": config.vocab_size}
+    return splits.train_tokenizer(["\n\n".join(splits.train)], key, kind=TOKENIZERS[config.tokenizer], vocab_size=size)
 
 
 def _ids(splits: CorpusSplits, tokenizer: Tokenizer, val_fraction: float) -> tuple[Ids, Ids]:
@@ -217,20 +211,15 @@ def _ids(splits: CorpusSplits, tokenizer: Tokenizer, val_fraction: float) -> tup
     return split_ids(found, fraction=val_fraction, max_tokens=MAX_VALIDATION_TOKENS)
 
 
-def _load_pretrained(request: TrainRequest) -> TextGenerator:
-    """The pretrained model. Its shape and tokenizer are fixed; dropout belongs to the training."""
-    assert request.folder is not None, "there are pretrained weights"
-    generator: TextGenerator = load_predictor(request.folder, task=request.spec.name)
-    given, shape = request.given_model, generator.model.config
-    refuse_contradictions(given, shape, name=str(request.pretrained), free=FREE, advice=_window_advice(given, shape))
+def _adjusted(model: Any, request: TrainRequest) -> Any:
+    """The pretrained model. Its shape is fixed; dropout belongs to the training."""
+    given, shape = request.given_model, model.config
+    length = given.get("context_length", shape.context_length)
+    advice = f"To train on shorter sequences use --window {length}." if length < shape.context_length else ""
+    refuse_contradictions(given, shape, name=str(request.pretrained), free=FREE, advice=advice)
     changes = {name: value for name, value in given.items() if name in FREE}
-    if any(getattr(shape, name) != value for name, value in changes.items()):
-        weights = unique_tensors(generator.model)
-        generator.model = request.architecture.build(shape.replace(**changes))
-        load_into(generator.model, weights)
-    return generator
-
-
-def _window_advice(given: Mapping[str, Any], shape: Any) -> str:
-    wanted = given.get("context_length", shape.context_length)
-    return f"To train on shorter sequences use --window {wanted}." if wanted < shape.context_length else ""
+    if all(getattr(shape, name) == value for name, value in changes.items()):
+        return model
+    adjusted = request.architecture.build(shape.replace(**changes))
+    load_into(adjusted, unique_tensors(model))
+    return adjusted

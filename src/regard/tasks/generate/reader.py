@@ -1,4 +1,4 @@
-"""Plain text for language models, or the built-in stories; also the readers of `suggest` and `score`."""
+"""Read plain text for language models."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Any
 
 from regard.data.corpus import Corpus
 from regard.data.files import ReadResult
-from regard.tasks.base import Reader
-from regard.tasks.data import CorpusReader
+from regard.tasks.corpus import CorpusReader
 
 
 class GenerateReader(CorpusReader):
-    """Files and folders of text, plain or JSON lines."""
+    """Reads each document of a corpus as one text."""
 
     def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[str]:
         corpus = Corpus.find(data)
         return ReadResult(list(_documents(corpus)), remarks=corpus.notes())
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[str]:
-        """The documents of a file; a text file is one."""
+        """Return the documents of a file; a text file is one document."""
         return list(_documents(Corpus.find([path])))
 
 
@@ -31,17 +30,3 @@ def _documents(corpus: Corpus) -> Iterator[str]:
         if ends:
             yield "".join(parts)
             parts = []
-
-
-class SuggestReader(GenerateReader):
-    """Reads text as `generate` does, but inputs line by line."""
-
-    def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[str]:
-        return Reader.read_inputs(self, path, data)
-
-
-class ScoreReader(GenerateReader):
-    """Reads text as `generate` does, but a file with several documents is one text."""
-
-    def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[str]:
-        return ["".join(super().read_inputs(path, data))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self
 
 from pydantic import Field as Option
@@ -112,10 +113,21 @@ def generate_recipe(request: TrainRequest) -> Recipe:
     return Recipe(training=dict(optimizer="adamw", learning_rate=rate, muon_learning_rate=0.002))
 
 
-SPEC = TaskSpec(
+language_model_task = partial(
+    TaskSpec,
+    noun="a language model",
+    read_config=Config,
+    needs=frozenset({"decoder"}),
+    default_architecture="gpt",
+    metrics=("perplexity", "bits per byte"),
+    views=("attention", "targets", "ranks"),
+    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field text), plain or .gz.",
+    data_example="book.txt",
+)
+
+SPEC = language_model_task(
     name="generate",
     summary="Continue a text.",
-    noun="a language model",
     inputs=(Field("prompt", "document", "The text to continue; may be empty."),),
     outputs=(
         Field("text", "text", "The continuation."),
@@ -123,19 +135,14 @@ SPEC = TaskSpec(
         Field("log_probs", "numbers", "The log-probability of each token."),
         Field("score", "number", "With beam search: its log-probability, normalized by length."),
     ),
-    read_config=Config,
     train_config=GenerateTraining,
     predict_config=GenerateConfig,
     reader="regard.tasks.generate.reader:GenerateReader",
     objective="regard.tasks.generate.objective:GenerateObjective",
     predictor="regard.tasks.generate.predictor:TextGenerator",
     recipe="regard.tasks.generate.spec:generate_recipe",
-    needs=frozenset({"decoder"}),
-    default_architecture="gpt",
     default_preset="small",
     lora=True,
-    metrics=("perplexity", "bits per byte"),
-    views=("attention", "targets", "ranks"),
     hub_pipeline="text-generation",
     hub_classes=("ForCausalLM", "LMHeadModel"),
     example=("The old man",),
@@ -145,6 +152,4 @@ SPEC = TaskSpec(
         "learning_rate": "0.02; with --from 0.0002, with --lora 0.001",
         "muon_learning_rate": "0.03; with --from 0.002",
     },
-    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field text), plain or .gz.",
-    data_example="book.txt",
 )

@@ -1,4 +1,4 @@
-"""Labelled pairs of texts from tables, or from the built-in dataset."""
+"""Read pairs of texts with labels or numbers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import Any
 
 from regard.data.files import ReadResult
 from regard.data.inputs import read_text_pairs
-from regard.data.labelled import LabelledPair, read_labelled_pairs
+from regard.data.labelled import (
+    LabelledPair,
+    read_labelled_pairs,
+)
 from regard.data.synthetic.labelled import inferences
 from regard.models.heads import HeadConfig
-from regard.tasks.data import LabelledExample, LabelledReader
+from regard.tasks.base import LabelledExample
+from regard.tasks.readers import (
+    LabelledReader,
+)
 
 
 class PairReader(LabelledReader):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
-from regard.spec import TaskSpec
 from regard.tasks.base import Notify
-from regard.tasks.generate.predictor import LanguageModel
-from regard.tasks.generate.scoring import TextScore, score_text
+from regard.tasks.generate.predictor import LanguageModel, TextScore, score_text
 from regard.tasks.score.spec import SPEC, ScoreConfig
 
 
 class Scorer(LanguageModel[TextScore]):
     """Texts → scores: `scorer("The old man sleeps.").perplexity`."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
 
     def _predict(self, inputs: list[str], config: ScoreConfig, notify: Notify) -> list[TextScore]:
         scores = [score_text(self.model, self.tokenizer, text, progress=self.progress) for text in inputs]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field as Option
 
-from regard.spec import Field, TaskSpec
-from regard.tasks.generate.spec import SPEC as GENERATE
+from regard.spec import Field
+from regard.tasks.generate.spec import language_model_task
 from regard.utils.config import Config
 
 
@@ -15,10 +15,9 @@ class ScoreConfig(Config):
     per_token: bool = Option(False, description="List every token with its surprise in bits.")
 
 
-SPEC = TaskSpec(
+SPEC = language_model_task(
     name="score",
     summary="Measure how probable a text is: perplexity, bits per byte, surprisal of each token.",
-    noun="a language model",
     inputs=(Field("text", "document", "The text to score; its first token is not scored."),),
     outputs=(
         Field("perplexity", "number", "Exponential of the mean loss per token."),
@@ -27,16 +26,9 @@ SPEC = TaskSpec(
         Field("num_tokens", "number", "Tokens that were scored."),
         Field("num_bytes", "number", "Their bytes as UTF-8."),
     ),
-    read_config=GENERATE.read_config,
     predict_config=ScoreConfig,
-    reader="regard.tasks.generate.reader:ScoreReader",
+    reader="regard.tasks.score.reader:ScoreReader",
     predictor="regard.tasks.score.predictor:Scorer",
-    needs=GENERATE.needs,
-    default_architecture=GENERATE.default_architecture,
     uses="generate",
-    metrics=GENERATE.metrics,
-    views=GENERATE.views,
     example=("The old man sleeps.",),
-    data_help=GENERATE.data_help,
-    data_example=GENERATE.data_example,
 )

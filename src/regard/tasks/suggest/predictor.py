@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from regard.generation.autocomplete import WordTokens, suggest
 from regard.generation.streaming import behind
-from regard.spec import TaskSpec
 from regard.tasks.base import Notify, Result
 from regard.tasks.generate.predictor import LanguageModel
 from regard.tasks.suggest.spec import SPEC, SuggestConfig
@@ -44,7 +43,7 @@ class Suggestions(Result):
 class Suggester(LanguageModel[Suggestions]):
     """Texts → next words: `suggester("The old ").word`."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
 
     @cached_property
     def word_tokens(self) -> WordTokens:

@@ -1,4 +1,4 @@
-"""Tagged sentences → loss: the cross-entropy of each word's tag, at the word's first token."""
+"""Train a model to tag the words of a text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from torch import Tensor
 
 from regard.data.tagged import Tagged
 from regard.metrics.score import Score
-from regard.tasks.encoder.batching import EncodedExample, EncoderBatch
-from regard.tasks.encoder.objective import EncoderObjective, windows_note
+from regard.tasks.encoder.objective import (
+    EncoderObjective,
+    TagTargets,
+)
+from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.training.objective import Sample, SampleNames
 
-Targets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
-
 
 class TagObjective(EncoderObjective):
-    """Learn the tags of words. A long sentence is several windows, each an example."""
+    """Learn the tag of each word at its first token. A long sentence is several windows, each an example."""
 
     loss_unit = "words"
     noun = "sentence"
+    windowed = "sentences"
     sample_names = SampleNames("Words", "Tags", "Prediction")
 
     @staticmethod
@@ -32,34 +34,30 @@ class TagObjective(EncoderObjective):
     def majority_label(self, examples: Sequence[Tagged]) -> tuple[str]:
         return (majority_tag(examples),)
 
-    def encode(self, examples: Sequence[Tagged]) -> tuple[list[EncodedExample], list[Targets]]:
+    def encode(self, examples: Sequence[Tagged]) -> tuple[list[EncodedExample], list[TagTargets]]:
         index = {tag: number for number, tag in enumerate(self.head.labels)}
         words = [sentence.words for sentence in examples]
         rows, targets = [], []
-        for sentence, windows in zip(
-            examples, sentence_windows(self.tokenizer, words, self._predictor.max_seq_len), strict=True
-        ):
+        encoded = sentence_windows(self.tokenizer, words, self._predictor.max_seq_len)
+        for sentence, windows in zip(examples, encoded, strict=True):
             for window in windows:
                 tags = sentence.tags[window.first : window.first + len(window.places)]
                 rows.append(window.example)
                 targets.append((window.places, [index[tag] for tag in tags]))
         return rows, targets
 
-    def length_notes(self, max_seq_len: int) -> list[str]:
-        return windows_note(len(self.train) - len(self.splits.train), "sentences", max_seq_len)
-
-    def logits(self, batch: EncoderBatch, targets: list[Targets]) -> Tensor:
+    def logits(self, batch: EncoderBatch, targets: list[TagTargets]) -> Tensor:
         """The logits at the first token of each word."""
         width = batch.ids.shape[1]
         places = [row * width + place for row, (window, _) in enumerate(targets) for place in window]
         logits: Tensor = self.model(*batch, places=torch.tensor(places, device=batch.ids.device))  # (words, labels)
         return logits
 
-    def compute_loss(self, logits: Tensor, targets: list[Targets], batch: EncoderBatch) -> Tensor:
+    def compute_loss(self, logits: Tensor, targets: list[TagTargets], batch: EncoderBatch) -> Tensor:
         tags = [tag for _, tags in targets for tag in tags]
         return F.cross_entropy(logits, torch.tensor(tags, device=logits.device))
 
-    def num_targets(self, targets: list[Targets]) -> int:
+    def num_targets(self, targets: list[TagTargets]) -> int:
         return sum(len(tags) for _, tags in targets)
 
     def score(self, results: list[TaggedWords]) -> tuple[list[Score], list[TaggedWords]]:

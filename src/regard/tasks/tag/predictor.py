@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,11 +19,8 @@ from regard.metrics.entities import entities, entity_f1, majority_tags
 from regard.metrics.labels import accuracy
 from regard.metrics.score import Score, Scores
 from regard.nn.hooks import Trace
-from regard.spec import TaskSpec
 from regard.tasks.base import Notify, Result
-from regard.tasks.encoder.batching import EncodedExample
-from regard.tasks.encoder.inference import predict_logits
-from regard.tasks.encoder.predictor import HeadPredictor
+from regard.tasks.encoder.predictor import EncodedExample, HeadPredictor, predict_logits
 from regard.tasks.tag.spec import SPEC
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import UsageError, shorten_list
@@ -110,7 +107,7 @@ def _windows(tokenizer: Tokenizer, words: Sequence[list[int]], max_seq_len: int)
 class Tagger(HeadPredictor[TaggedWords]):
     """Texts → a tag for each word: `tagger("Anna sees Paris.").entities`."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
 
     def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[TaggedWords]:
         """The tags of each input: a text, which is split into words, or a list of words."""

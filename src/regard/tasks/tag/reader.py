@@ -1,4 +1,4 @@
-"""Tagged sentences from CoNLL files, or from the built-in dataset."""
+"""Read texts with a tag for each word."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.labelled import refuse_unseen, require_two_labels
 from regard.data.synthetic.labelled import named_entities
 from regard.data.tagged import Tagged, is_conll, read_tagged
 from regard.models.heads import HeadConfig
-from regard.tasks.data import SingleFileReader, single_file
+from regard.tasks.readers import (
+    SingleFileReader,
+)
 
 
 class TagReader(SingleFileReader[Tagged]):
@@ -34,21 +35,8 @@ class TagReader(SingleFileReader[Tagged]):
     def key(self, example: Tagged) -> tuple[str, ...]:
         return example.words
 
-    def usable(self, found: ReadResult[Tagged], path: Path, train: Sequence[Tagged]) -> ReadResult[Tagged]:
-        labels = self.head_for(train).labels
-        require_two_labels(labels, path, len(train))
-        return self._with_labels(found, path, labels)
-
-    def _with_labels(self, found: ReadResult[Tagged], path: Path, labels: Sequence[str]) -> ReadResult[Tagged]:
-        skip = self.config.skip_bad_rows
-        return refuse_unseen(found, path, labels, lambda sentence: sentence.tags, skip_bad_rows=skip)
-
-    def hold_out(self, examples: Sequence[Tagged]) -> tuple[list[Tagged], list[Tagged]]:
-        return self.split(examples, [sentence.tags for sentence in examples])
-
-    def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[Tagged]:
-        path = single_file(data, "test")
-        return self._with_labels(self.read_file(path), path, predictor.head.labels)
+    def labels_of(self, example: Tagged) -> tuple[str, ...]:
+        return example.tags
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
         """Texts; for a CoNLL file, the words of each sentence."""

@@ -25,9 +25,8 @@ from regard.nn.init import seeded_init
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.masks import pad
 from regard.tasks.base import Splits, describe_model
-from regard.tasks.translate.predictor import Translator
+from regard.tasks.translate.predictor import TokenizerPair, Translator
 from regard.tasks.translate.spec import TranslateTraining
-from regard.tasks.translate.tokenizer_pair import TokenizerPair
 from regard.tokenizers.bpe_dropout import BPEDropout
 from regard.training.objective import Loss, Objective, Sample
 from regard.training.run import TrainRequest

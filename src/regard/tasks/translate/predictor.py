@@ -1,10 +1,10 @@
-"""A trained translator: text of one language in, text of the other out."""
+"""A trained translator with its tokenizers: text of one language in, text of the other out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -21,16 +21,17 @@ from regard.metrics.score import Scores
 from regard.metrics.translation import bleu, chrf
 from regard.nn.hooks import Trace, capture
 from regard.nn.masks import pad
-from regard.spec import TaskSpec
-from regard.tasks.base import GeneratedResult, Notify, Predictor, describe_model
-from regard.tasks.translate.spec import SPEC
-from regard.tasks.translate.tokenizer_pair import TokenizerPair
+from regard.tasks.base import TOKENIZER, GeneratedResult, Notify, Predictor, describe_model, new_tokenizer
+from regard.tasks.translate.spec import SPEC, TranslateTraining
+from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.config import Config
 from regard.utils.errors import DataError, FolderError, UsageError
 
 if TYPE_CHECKING:
     from regard.checkpoint.folder import ModelFolder
 
+SOURCE_TOKENIZER = "tokenizer.source.json"
+TARGET_TOKENIZER = "tokenizer.target.json"
 BATCH_TOKENS = 2048
 NOT_STREAMED = ("num_beams", "n_best", "length_penalty")  # options of beam search
 
@@ -62,10 +63,46 @@ def one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
+class TokenizerPair(NamedTuple):
+    """The tokenizers of both sides; a joint one is the same object twice."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    @classmethod
+    def train(cls, pairs: Sequence[Pair], config: TranslateTraining) -> Self:
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        texts = [sources, targets] if config.separate_vocabularies else [sources + targets]
+        found = [new_tokenizer(side, kind=config.tokenizer, vocab_size=config.vocab_size) for side in texts]
+        return cls(found[0], found[-1])
+
+    @classmethod
+    def load(cls, folder: ModelFolder) -> Self:
+        if folder.has_text(SOURCE_TOKENIZER):
+            return cls(folder.tokenizer(SOURCE_TOKENIZER), folder.tokenizer(TARGET_TOKENIZER))
+        joint = folder.tokenizer(TOKENIZER)
+        return cls(joint, joint)
+
+    def files(self) -> dict[str, str]:
+        """The files of a model folder."""
+        if self.joint:
+            return {TOKENIZER: self.source.to_json()}
+        return {SOURCE_TOKENIZER: self.source.to_json(), TARGET_TOKENIZER: self.target.to_json()}
+
+    def model_settings(self) -> dict[str, int | None]:
+        """Settings of a model that fits these vocabularies."""
+        source = None if self.joint else self.source.vocab_size
+        return {"vocab_size": self.target.vocab_size, "source_vocab_size": source}
+
+
 class Translator(Predictor[Translation]):
     """Sentences → translations: `translator("The cat sleeps.").text`."""
 
-    spec: ClassVar[TaskSpec] = SPEC
+    spec = SPEC
     model: Any
     config: SearchConfig
 
@@ -84,23 +121,21 @@ class Translator(Predictor[Translation]):
         self.start_id = tokenizers.target.start_id if start_id is None else start_id
 
     def _predict(self, inputs: list[str], config: SearchConfig, notify: Notify) -> list[Translation]:
-        texts, search = inputs, config
-        ids = [self._source_ids(text) for text in texts]
-        results = [Translation(text, "", 0.0) for text in texts]  # of empty texts
+        ids = [self._source_ids(text) for text in inputs]
+        results = [Translation(text, "", 0.0) for text in inputs]  # of empty texts
         rows = [row for row, source in enumerate(ids) if len(source) > 1]
         batches = BatchPlan(max_tokens=BATCH_TOKENS, shuffle=False).batches([len(ids[row]) for row in rows], 0)
         steps = sum(max(len(ids[rows[i]]) for i in batch) for batch in batches)  # a target is about as long
         for batch in batches:
             chosen = [rows[i] for i in batch]
             source, lengths = self._tensors([ids[row] for row in chosen])
-            decoder = translation_decoder(
-                self.model, start_id=self.start_id, steps=steps, rows=len(chosen) * search.num_beams
-            )
+            rows_of_beams = len(chosen) * config.num_beams
+            decoder = translation_decoder(self.model, start_id=self.start_id, steps=steps, rows=rows_of_beams)
             found = beam_search(
-                decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.all_forbidden_ids, config=search
+                decoder, source, lengths, end_id=self.end_id, forbidden_ids=self.all_forbidden_ids, config=config
             )
             for row, hypotheses in zip(chosen, found, strict=True):
-                best, *others = [self._translation(texts[row], hypothesis) for hypothesis in hypotheses]
+                best, *others = [self._translation(inputs[row], hypothesis) for hypothesis in hypotheses]
                 results[row] = replace(best, alternatives=tuple(others))
         for result in results:
             if not result.ended:

@@ -1,4 +1,4 @@
-"""Sentence pairs from files, or from the built-in dataset."""
+"""Read pairs of sentences."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoint.card import CardData
-from regard.data.batches import split_validation
 from regard.data.files import ReadResult
 from regard.data.inputs import read_text_column
 from regard.data.pairs import SOURCE_TARGET, Pair, read_pairs
 from regard.data.synthetic.translation import sentences
 from regard.data.tables import table_suffix
 from regard.tasks.base import Reader, Splits
-from regard.tasks.data import builtin_splits, data_sources
+from regard.tasks.readers import (
+    builtin_splits,
+    data_sources,
+    split_by,
+)
 from regard.utils.errors import DataError, number_of
-
-DATASET = "built-in sentence pairs"
 
 
 class TranslateReader(Reader[Pair]):
@@ -26,7 +27,9 @@ class TranslateReader(Reader[Pair]):
 
     def builtin(self) -> Splits[Pair]:
         self.refuse_without_files(("columns", "skip_bad_rows"))
-        found = builtin_splits(DATASET, lambda split: [Pair(s.source, s.target) for s in sentences(split)])
+        found = builtin_splits(
+            "built-in sentence pairs", lambda split: [Pair(s.source, s.target) for s in sentences(split)]
+        )
         return self._splits(found.train, found.validation, found.sources, [*found.notes])
 
     def read(self, data: Sequence[Path], validation: Sequence[Path] | None) -> Splits[Pair]:
@@ -37,7 +40,12 @@ class TranslateReader(Reader[Pair]):
             train, held_out = found.examples, other.examples
             notes += other.notes()
         else:
-            train, held_out = _hold_out(found.examples, data)
+            if len({pair.source for pair in found.examples}) < 2:
+                count = len(found.examples)
+                pairs = "one pair" if count == 1 else f"{count:,} pairs with the same source"
+                names = " and ".join(map(str, data))
+                raise DataError(f"{names} has {pairs}; training needs at least 2, better thousands.", path=data[0])
+            train, held_out = split_by(lambda pair: pair.source, found.examples)
             held = number_of(len(held_out), "pair")
             notes.append(f"validation: {held} held out from the training file (no --validation given)")
         sources = data_sources(found, "training", len(train))
@@ -70,18 +78,3 @@ class TranslateReader(Reader[Pair]):
 
     def _directed(self, pairs: Sequence[Pair]) -> list[Pair]:
         return [pair.reversed() for pair in pairs] if self.config.reverse else list(pairs)
-
-
-def _hold_out(pairs: Sequence[Pair], files: Sequence[Path]) -> tuple[list[Pair], list[Pair]]:
-    """Training and validation pairs; all pairs with the same source go to the same side."""
-    sources = list(dict.fromkeys(pair.source for pair in pairs))
-    if len(sources) < 2:
-        count = "one pair" if len(pairs) == 1 else f"{len(pairs):,} pairs with the same source"
-        raise DataError(
-            f"{' and '.join(map(str, files))} has {count}; training needs at least 2, better thousands.", path=files[0]
-        )
-    held_out = {sources[index] for index in split_validation(len(sources))[1]}
-    return (
-        [pair for pair in pairs if pair.source not in held_out],
-        [pair for pair in pairs if pair.source in held_out],
-    )
