@@ -17,7 +17,7 @@ from numba.core import event
 from torch import Tensor
 
 from regard.generation.compiled import kernels as k
-from regard.generation.compiled.barrier import ABANDONED, wait_for
+from regard.generation.compiled.intrinsics import ABANDONED, wait_for
 from regard.generation.compiled.program import Program, gpt_program, head_program, translation_program
 from regard.generation.compiled.thread_pool import MOST, replace_pool, thread_pool
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
@@ -147,47 +147,28 @@ class ProgramRunner:
         self.constants = np.array([*program.constants, 0.0], dtype=np.float32)
         self.threads = min(torch.get_num_threads(), MOST) if program.weight_bytes >= SHARED_FROM else 1
         self.barrier = np.zeros(8, dtype=np.int64)
-        self.state: Floats = np.zeros((0, program.state_width), dtype=np.float32)
+        self.state: Floats = np.zeros((0, 0), dtype=np.float32)
         self.buffers: Floats = np.zeros((self.threads, 0), dtype=np.float32)
 
     def run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
         """One step. `ids`, `rows` and `positions` have one entry for each slot: its token, row and position."""
         self._reserve(len(ids), max(cache.history.shape[1], cross_cache.history.shape[1]))
-        _check_ids(ids, self.program.vocab_size)
+        vocab_size = self.program.vocab_size
+        if vocab_size and not 0 <= ids.min(initial=0) <= ids.max(initial=0) < vocab_size:  # kernels do not check bounds
+            raise UsageError(f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
+        memory = self.state, self.buffers, self.inputs, self.codes, self.code_scales, self.corrections
+        slots = ids, rows, positions, cache.own[rows], cache.history, cache.addresses
+        source_of = cross_cache.of_row[rows] if len(cross_cache.of_row) else rows
+        sources = source_of, cross_cache.lengths, cross_cache.history
         try:
-            self._run(ids, rows, positions, cache, cross_cache)
+            job = self.table, self.constants, self.barrier, *memory, *slots, *sources
+            thread_pool().run(self.threads, k.run, *job)
         except BaseException:  # Ctrl-C after the other threads started and before this one joined
             self.barrier[:] = ABANDONED  # releases waiting threads, which must finish before the next step
             if not thread_pool().wait_until_idle():
                 replace_pool()
             self.barrier = np.zeros(8, dtype=np.int64)
             raise
-
-    def _run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
-        thread_pool().run(
-            self.threads,
-            k.run,
-            self.table,
-            self.state,
-            self.inputs,
-            self.codes,
-            self.code_scales,
-            self.corrections,
-            self.buffers,
-            cache.addresses,
-            cache.history.shape[1],
-            ids,
-            rows,
-            cache.own[rows],
-            positions,
-            positions,
-            cache.history,
-            cross_cache.of_row[rows] if len(cross_cache.of_row) else rows,
-            cross_cache.lengths,
-            cross_cache.history,
-            self.constants,
-            self.barrier,
-        )
 
     def part(self, name: str, width: int) -> Floats:
         """The part `name` of the state, (slots, width)."""
@@ -201,7 +182,7 @@ class ProgramRunner:
         program, threads = self.program, self.threads
         if slots != len(self.state) or not slots:
             groups = -(-program.widest // (2 * k.GROUP)) * 2
-            self.state = np.zeros((slots, program.state_width), dtype=np.float32)
+            self.state = np.zeros((slots, sum(program.widths.values())), dtype=np.float32)
             self.inputs = np.zeros((threads, slots, groups * k.GROUP), dtype=np.float32)
             self.codes = np.zeros((threads, slots, groups * k.GROUP), dtype=np.int8)
             self.code_scales = np.zeros((threads, slots, groups), dtype=np.float32)
@@ -354,12 +335,6 @@ class CompiledSeq2SeqDecoder:
         chosen = rows.numpy()
         self._cache.reorder(chosen)
         self._cross_cache.of_row = self._cross_cache.of_row[chosen]
-
-
-def _check_ids(ids: Ints, vocab_size: int) -> None:
-    """Raise if an id is out of range: the kernels do not check bounds."""
-    if len(ids) and vocab_size and not 0 <= ids.min() <= ids.max() < vocab_size:
-        raise UsageError(f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
 
 
 def warm_up(say: Callable[[], None]) -> None:
