@@ -7,7 +7,7 @@ weights the cache is quantized too: 8 bits and a scale for each key and each val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,10 @@ from regard.generation.compiled import kernels as k
 from regard.generation.compiled.intrinsics import ABANDONED, wait_for
 from regard.generation.compiled.program import Program, gpt_program, head_program, translation_program
 from regard.generation.compiled.thread_pool import MOST, replace_pool, thread_pool
-from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
+from regard.generation.decoder import SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder, no_context
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
 from regard.nn.blocks import Block
-from regard.nn.quantized import QuantizedWeight
 from regard.nn.threads import one_thread
 from regard.utils.errors import UsageError
 
@@ -43,9 +42,9 @@ class BeamKVCache:
     `history` (rows, positions) holds their lines.
     """
 
-    def __init__(self, shapes: Sequence[tuple[int, int]], *, quantized: bool) -> None:
-        self.shapes, self.quantized = shapes, quantized
-        self.addresses = np.zeros((len(shapes), 4), dtype=np.int64)  # of keys, values and their scales
+    def __init__(self, program: Program) -> None:
+        self.shapes, self.quantized = program.caches, program.quantized
+        self.addresses = np.zeros((len(self.shapes), 4), dtype=np.int64)  # of keys, values and their scales
         self.start(0)
 
     def start(self, rows: int, positions: int = ROOM) -> None:
@@ -192,16 +191,14 @@ class ProgramRunner:
             self.buffers = np.zeros((threads, needed), dtype=np.float32)
 
 
-class CompiledGPTDecoder:
+class CompiledGPTDecoder(SpeculativeDecoder):
     """A decoder-only model. Each row has its own length, so a batch needs no padding."""
 
     def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
         self._model, self._vocab_size = model, vocab_size
         self._runner = ProgramRunner(gpt_program(model))
         self._head = ProgramRunner(head_program(model))
-        self._cache = BeamKVCache(
-            self._runner.program.caches, quantized=isinstance(model.output_weight, QuantizedWeight)
-        )
+        self._cache = BeamKVCache(self._runner.program)
         self._cross_cache = CrossKVCache()
 
     @property
@@ -230,31 +227,22 @@ class CompiledGPTDecoder:
             self._cache.fill(layer, rows, *cache.self_attention.read())
 
     def _logits_of(self, hidden: Tensor) -> Tensor:
-        slots = np.arange(len(hidden))
+        slots, no_ids = np.arange(len(hidden)), np.zeros(len(hidden), dtype=np.int64)
         self._head._reserve(len(hidden), 1)
         self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
-        self._head.run(
-            np.zeros_like(slots), slots, slots, self._cache, self._cross_cache
-        )  # ids are unused: no embedding
+        self._head.run(no_ids, slots, slots, self._cache, self._cross_cache)
         return self._finished(self._head.logits())
 
     @torch.no_grad()
-    def step(self, ids: Tensor) -> Tensor:
-        return self.extend(ids[:, None])[:, -1]
-
-    @torch.no_grad()
     def extend(self, ids: Tensor) -> Tensor:
-        """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, V)."""
         rows, count = ids.shape
         if rows != len(self._cache.lengths):
-            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+            raise no_context()
         if count > self.max_new_tokens:
             raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
-        positions = self._cache.extend(count)
-        of_slot = np.repeat(np.arange(rows), count)
-        self._runner.run(
-            ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache, self._cross_cache
-        )
+        positions, of_slot = self._cache.extend(count), np.repeat(np.arange(rows), count)
+        tokens = ids.numpy().astype(np.int64).ravel()
+        self._runner.run(tokens, of_slot, positions.ravel(), self._cache, self._cross_cache)
         return self._finished(self._runner.logits()).view(rows, count, -1)
 
     def _finished(self, logits: Tensor) -> Tensor:
@@ -264,12 +252,10 @@ class CompiledGPTDecoder:
         return logits[:, : self._vocab_size]
 
     def rewind(self, count: int) -> None:
-        """Remove the last `count` tokens of every row."""
         self._cache.lengths = self._cache.lengths - count
 
     @torch.no_grad()
     def refill(self, rows: Tensor, ids: Tensor) -> None:
-        """Replace the context of these rows by ids (rows, T). `reorder` must not have repeated them."""
         self._cache.restart(rows.numpy(), ids.shape[1])
         if ids.shape[1]:
             reader = TorchGPTDecoder(self._model)
@@ -287,9 +273,7 @@ class CompiledSeq2SeqDecoder:
         self._model, self._start_id = model, start_id
         self._reader = TorchSeq2SeqDecoder(model, start_id=start_id)
         self._runner = ProgramRunner(translation_program(model, ROOM))
-        self._cache = BeamKVCache(
-            self._runner.program.caches, quantized=isinstance(model.output_weight, QuantizedWeight)
-        )
+        self._cache = BeamKVCache(self._runner.program)
         self._cross_cache = CrossKVCache()
 
     @property
@@ -320,7 +304,7 @@ class CompiledSeq2SeqDecoder:
     @torch.no_grad()
     def step(self, ids: Tensor) -> Tensor:
         if len(ids) != len(self._cache.lengths) or not len(ids):
-            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+            raise no_context()
         if self.max_new_tokens is not None and self._cache.lengths.max() >= self.max_new_tokens:
             raise UsageError(f"this model has learned {self.max_new_tokens} positions, and all of them are used.")
         positions = self._cache.extend(1)
@@ -332,18 +316,16 @@ class CompiledSeq2SeqDecoder:
         return self._runner.logits()
 
     def reorder(self, rows: Tensor) -> None:
-        chosen = rows.numpy()
-        self._cache.reorder(chosen)
-        self._cross_cache.of_row = self._cross_cache.of_row[chosen]
+        self._cache.reorder(rows.numpy())
+        self._cross_cache.of_row = self._cross_cache.of_row[rows.numpy()]
 
 
 def warm_up(say: Callable[[], None]) -> None:
     """Load the kernels from numba's cache. If they must be compiled, call `say` first."""
     with event.install_listener("numba:compile", _Announcement(say)):
         wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # compile what the threads of the pool call first
-        runner = ProgramRunner(Program(width=1, capacity=0))
-        nothing = np.zeros(0, dtype=np.int64)
-        runner.run(nothing, nothing, nothing, BeamKVCache([], quantized=False), CrossKVCache())
+        nothing, empty = np.zeros(0, dtype=np.int64), Program(width=1, capacity=0)
+        ProgramRunner(empty).run(nothing, nothing, nothing, BeamKVCache(empty), CrossKVCache())
 
 
 class _Announcement(event.Listener):  # type: ignore[misc]

@@ -41,6 +41,7 @@ class Program:
     widths: dict[str, int] = field(default_factory=dict)  # part of the state → its width
     widest: int = 0  # largest number of inputs of a matrix
     vocab_size: int = 0
+    quantized: bool = False
     caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: num_kv_heads, head_dim
     cross_attentions: list[int] = field(default_factory=list)  # indices of the cross-attention operations
     weight_bytes: int = 0  # read in each step
@@ -139,7 +140,7 @@ class Program:
 
     def output(self, weight: Matrix, norm: nn.Module, bias: Tensor | None = None) -> None:
         self.linear(weight, bias, "x", "logits", norm=self.norm(norm))
-        self.vocab_size = weight.shape[0]
+        self.vocab_size, self.quantized = weight.shape[0], isinstance(weight, QuantizedWeight)
 
     def attention(self, attention: MultiHeadAttention, residual: Residual) -> None:
         first, last = attention.q_proj if attention.cross else attention.qkv_proj, attention.out_proj
