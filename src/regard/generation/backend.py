@@ -21,11 +21,11 @@ from torch import nn
 from regard.generation.decoder import Decoder, SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
+from regard.nn.attention import ScaledDotProduct
 from regard.nn.hooks import has_hooks
 from regard.nn.init import Linear
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.quantized import QuantizedWeight
-from regard.nn.scoring import ScaledDotProduct
 from regard.utils.errors import UsageError, unknown
 
 Backend = Literal["auto", "kernels", "torch"]

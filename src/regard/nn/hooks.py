@@ -24,9 +24,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import attention_weights
+from regard.nn.attention import Scorer, attention_weights
 from regard.nn.masks import AttentionMask
-from regard.nn.scoring import Scorer
 from regard.utils.errors import UsageError, unknown
 
 Change = Callable[[Tensor], Tensor]

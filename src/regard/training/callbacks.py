@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from regard.metrics.score import Score
-from regard.nn.dropout import set_dropout_scale
+from regard.nn.layers import set_dropout_scale
 from regard.nn.state_dict import load_into, trainable_tensors
 from regard.training.config import TrainingConfig
 from regard.training.progress import MetricsLog, Progress

@@ -16,7 +16,7 @@ from typing import Any
 from regard.checkpoint.hub import model_folder
 from regard.checkpoint.output import check_output
 from regard.checkpoint.probe import check_folder
-from regard.nn.lora_config import LoRAConfig
+from regard.nn.config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
 from regard.training.config import TrainingConfig

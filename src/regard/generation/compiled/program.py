@@ -17,8 +17,8 @@ from regard.generation.compiled import kernels as k
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
 from regard.nn.blocks import Block, Residual
+from regard.nn.layers import LayerNorm, RMSNorm
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import LayerNorm, RMSNorm
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 from regard.nn.quantized import QuantizedWeight
 
