@@ -173,7 +173,7 @@ def test_a_stop_text_never_leaks_a_part() -> None:
             break
         shown.append(chunk)
     assert shown == ["a", "", "", "cda", "", "f", ""]
-    assert (stream.rest, stream.text, stream.stopped) == ("", "acdaf", True)
+    assert (stream.finish(), stream.text, stream.stopped) == ("", "acdaf", True)
 
 
 def reads_as_the_whole(decode: Callable[[Sequence[int]], str], ids: list[int], stops: tuple[str, ...]) -> None:

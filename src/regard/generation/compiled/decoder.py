@@ -196,8 +196,7 @@ class CompiledGPTDecoder(SpeculativeDecoder):
 
     def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
         self._model, self._vocab_size = model, vocab_size
-        self._runner = ProgramRunner(gpt_program(model))
-        self._head = ProgramRunner(head_program(model))
+        self._runner, self._head = ProgramRunner(gpt_program(model)), ProgramRunner(head_program(model))
         self._cache = BeamKVCache(self._runner.program)
         self._cross_cache = CrossKVCache()
 

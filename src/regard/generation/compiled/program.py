@@ -95,7 +95,7 @@ class Program:
     # Operations ------------------------------------------------------------------------------------------------
 
     def embed(self, weight: Matrix, positions: nn.Module, norm: nn.Module, *, factor: float = 1.0) -> None:
-        table = None  # the vectors that the model adds for positions, (positions, D)
+        table: Tensor | None = None  # the vectors that the model adds for positions, (positions, D)
         if isinstance(positions, LearnedPositions):
             table = positions.weight
         elif isinstance(positions, SinusoidalPositions):
