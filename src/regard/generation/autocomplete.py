@@ -55,12 +55,7 @@ class WordTokens:
 
 
 def suggest(
-    decoder: Decoder,
-    prompt: str,
-    *,
-    encode: Callable[[str], Sequence[int]],
-    word_tokens: WordTokens,
-    count: int,
+    decoder: Decoder, prompt: str, *, encode: Callable[[str], Sequence[int]], word_tokens: WordTokens, count: int
 ) -> list[Suggestion]:
     """The `count` most probable words after `prompt`, most probable first.
 

@@ -56,10 +56,10 @@ class BeamKVCache:
         self.count = 0
         self._reserve(rows, positions)
 
-    def restart(self, rows: Ints, length: int) -> None:
-        """Reset these rows to `length` positions in their own lines, which no other row may share."""
+    def restart(self, rows: Ints, lengths: Ints | int) -> None:
+        """Reset these rows to `lengths` positions in their own lines, which no other row may share."""
         self.lengths = self.lengths.copy()
-        self.lengths[rows] = length
+        self.lengths[rows] = lengths
         self.history[rows] = self.own[rows, None]
 
     def fill(self, layer: int, rows: Ints, keys: Tensor, values: Tensor) -> None:
@@ -137,6 +137,9 @@ class CrossKVCache:
         self.arrays: list[tuple[Tensor, Tensor]] = []
 
 
+NO_SOURCES = CrossKVCache()  # of a decoder-only model
+
+
 class ProgramRunner:
     """Runs a program: has the state of the slots and the buffers of each thread."""
 
@@ -149,7 +152,9 @@ class ProgramRunner:
         self.state: Floats = np.zeros((0, 0), dtype=np.float32)
         self.buffers: Floats = np.zeros((self.threads, 0), dtype=np.float32)
 
-    def run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
+    def run(
+        self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache = NO_SOURCES
+    ) -> None:
         """One step. `ids`, `rows` and `positions` have one entry for each slot: its token, row and position."""
         self._reserve(len(ids), max(cache.history.shape[1], cross_cache.history.shape[1]))
         vocab_size = self.program.vocab_size
@@ -198,7 +203,6 @@ class CompiledGPTDecoder(SpeculativeDecoder):
         self._model, self._vocab_size = model, vocab_size
         self._runner, self._head = ProgramRunner(gpt_program(model)), ProgramRunner(head_program(model))
         self._cache = BeamKVCache(self._runner.program)
-        self._cross_cache = CrossKVCache()
 
     @property
     def max_new_tokens(self) -> int:
@@ -210,26 +214,25 @@ class CompiledGPTDecoder(SpeculativeDecoder):
         model, (rows, longest) = self._model, ids.shape
         if longest > model.config.context_length:
             raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context_length}.")
-        same = bool((lengths == longest).all())
         self._cache.start(rows, min(model.config.context_length, longest + ROOM))
-        if same and ids.numel() <= READ_HERE:
+        if ids.numel() <= READ_HERE and bool((lengths == longest).all()):
             return self.extend(ids)[:, -1]
-        reader = TorchGPTDecoder(model)
-        hidden = reader.read(ids, lengths)
-        self._cache.lengths = lengths.numpy().astype(np.int64)
-        self._cache.history[:] = self._cache.own[:, None]
-        self._fill(np.arange(rows), reader)
-        return self._logits_of(hidden[:, -1])
+        return self._logits_of(self._read(np.arange(rows), ids, lengths))
 
-    def _fill(self, rows: Ints, reader: TorchGPTDecoder) -> None:
+    def _read(self, rows: Ints, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Encode the contexts of these rows with torch and cache them; returns their last hidden states, (rows, D)."""
+        reader = TorchGPTDecoder(self._model)
+        hidden = reader.read(ids, lengths)
+        self._cache.restart(rows, lengths.numpy())
         for layer, cache in enumerate(reader.caches):
             self._cache.fill(layer, rows, *cache.self_attention.read())
+        return hidden[:, -1]
 
     def _logits_of(self, hidden: Tensor) -> Tensor:
         slots, no_ids = np.arange(len(hidden)), np.zeros(len(hidden), dtype=np.int64)
         self._head._reserve(len(hidden), 1)
         self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
-        self._head.run(no_ids, slots, slots, self._cache, self._cross_cache)
+        self._head.run(no_ids, slots, slots, self._cache)
         return self._finished(self._head.logits())
 
     @torch.no_grad()
@@ -240,8 +243,7 @@ class CompiledGPTDecoder(SpeculativeDecoder):
         if count > self.max_new_tokens:
             raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
         positions, of_slot = self._cache.extend(count), np.repeat(np.arange(rows), count)
-        tokens = ids.numpy().astype(np.int64).ravel()
-        self._runner.run(tokens, of_slot, positions.ravel(), self._cache, self._cross_cache)
+        self._runner.run(ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache)
         return self._finished(self._runner.logits()).view(rows, count, -1)
 
     def _finished(self, logits: Tensor) -> Tensor:
@@ -255,11 +257,10 @@ class CompiledGPTDecoder(SpeculativeDecoder):
 
     @torch.no_grad()
     def refill(self, rows: Tensor, ids: Tensor) -> None:
-        self._cache.restart(rows.numpy(), ids.shape[1])
         if ids.shape[1]:
-            reader = TorchGPTDecoder(self._model)
-            reader.read(ids, torch.full((len(ids),), ids.shape[1]))
-            self._fill(rows.numpy(), reader)
+            self._read(rows.numpy(), ids, torch.full((len(ids),), ids.shape[1]))
+        else:
+            self._cache.restart(rows.numpy(), 0)
 
     def reorder(self, rows: Tensor) -> None:
         self._cache.reorder(rows.numpy())
@@ -324,7 +325,7 @@ def warm_up(say: Callable[[], None]) -> None:
     with event.install_listener("numba:compile", _Announcement(say)):
         wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # compile what the threads of the pool call first
         nothing, empty = np.zeros(0, dtype=np.int64), Program(width=1, capacity=0)
-        ProgramRunner(empty).run(nothing, nothing, nothing, BeamKVCache(empty), CrossKVCache())
+        ProgramRunner(empty).run(nothing, nothing, nothing, BeamKVCache(empty))
 
 
 class _Announcement(event.Listener):  # type: ignore[misc]
