@@ -13,7 +13,7 @@ import torch
 
 from regard.models.transformer.config import PRESETS, TransformerConfig
 from regard.models.transformer.model import Transformer
-from regard.nn.attention import EVERYTHING
+from regard.nn.attention import NO_MASK
 from regard.nn.hooks import capture
 
 TOKENS = 2048
@@ -29,14 +29,14 @@ def main() -> None:
     @torch.no_grad()
     def plain(tokens: int = TOKENS) -> float:
         start = time.perf_counter()
-        model.decode(ids[:, :tokens], model.encode(ids[:, :tokens], EVERYTHING))
+        model.decode(ids[:, :tokens], model.encode(ids[:, :tokens], NO_MASK))
         return time.perf_counter() - start
 
     @torch.no_grad()
     def captured(tokens: int = TOKENS) -> tuple[float, int]:
         start = time.perf_counter()
         with capture(model) as trace:
-            model.decode(ids[:, :tokens], model.encode(ids[:, :tokens], EVERYTHING))
+            model.decode(ids[:, :tokens], model.encode(ids[:, :tokens], NO_MASK))
         taken = time.perf_counter() - start
         storages = {
             t.untyped_storage().data_ptr(): t.untyped_storage() for r in trace.captured.values() for t in (r.q, r.k)

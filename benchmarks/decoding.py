@@ -86,13 +86,13 @@ def regard_decoder(folder: Path, precision: Any) -> Any:
 
 def regard_generator(folder: Path, precision: Any) -> Run:
     from regard.generation.config import SamplingConfig
-    from regard.generation.generation_state import write
+    from regard.generation.sampling import GenerationState
 
     decoder = regard_decoder(folder, precision)
 
     def run(prompt: list[int], count: int) -> list[int]:
         sampling = SamplingConfig(temperature=0.0, max_new_tokens=count)
-        return [written.id for written in write(decoder, [prompt], config=sampling, context=1024)]
+        return [written.id for written in GenerationState(decoder, [prompt], config=sampling, context=1024)]
 
     return run
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.generation.config import SamplingConfig
 from regard.generation.decoder import TorchGPTDecoder
-from regard.generation.generation_state import GeneratedToken, generate, keep_last
+from regard.generation.sampling import GeneratedToken, GenerationState, keep_last
 from regard.generation.streaming import StoppingStream
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
@@ -44,7 +44,9 @@ def written(
 ) -> list[list[GeneratedToken]]:
     config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
     rows: list[list[GeneratedToken]] = [[] for _ in prompts]
-    for one in generate(TorchGPTDecoder(model), prompts, config=config, context=CONTEXT, end_ids=(10,), lookup=lookup):
+    for one in GenerationState(
+        TorchGPTDecoder(model), prompts, config=config, context=CONTEXT, end_ids=(10,), lookup=lookup
+    ):
         rows[one.row].append(one)
     return rows
 
@@ -94,9 +96,9 @@ def test_the_smallest_contexts_slide_too(context: int) -> None:
     model = make_model()
     config = SamplingConfig(temperature=0.0, max_new_tokens=9)
     prompts = [[3], [1, 2, 3, 4, 5]]
-    together = list(generate(TorchGPTDecoder(model), prompts, config=config, context=context))
+    together = list(GenerationState(TorchGPTDecoder(model), prompts, config=config, context=context))
     for row, prompt in enumerate(prompts):
-        alone = list(generate(TorchGPTDecoder(model), [prompt], config=config, context=context))
+        alone = list(GenerationState(TorchGPTDecoder(model), [prompt], config=config, context=context))
         assert [one.id for one in together if one.row == row] == [one.id for one in alone]
 
 
@@ -111,7 +113,7 @@ def test_a_text_that_was_dropped_is_written_no_more() -> None:
     model, config = make_model("learned"), SamplingConfig(temperature=0.0, max_new_tokens=7)
     prompts = [[3], [1, 2, 3], [7, 7]]
     alone = [one.id for one in written(model, prompts[2:], max_new_tokens=7)[0]]
-    state = generate(Counted(model), prompts, config=config, context=CONTEXT)
+    state = GenerationState(Counted(model), prompts, config=config, context=CONTEXT)
     found: list[list[int]] = [[], [], []]
     for row, id_, _ in state:
         found[row].append(id_)
@@ -150,7 +152,9 @@ def test_guessing_changes_nothing(settings: dict[str, float]) -> None:
         prompt = [1, 2, 3, 1, 2, 3, 1]
         plain = written(model, [prompt], **settings)[0]
         config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
-        guessed = list(generate(Counted(model), [prompt], config=config, context=CONTEXT, end_ids=(10,), lookup=True))
+        guessed = list(
+            GenerationState(Counted(model), [prompt], config=config, context=CONTEXT, end_ids=(10,), lookup=True)
+        )
         assert [one.id for one in guessed] == [one.id for one in plain]
         for one, other in zip(guessed, plain, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
@@ -169,7 +173,7 @@ def test_a_stop_text_never_leaks_a_part() -> None:
             break
         shown.append(chunk)
     assert shown == ["a", "", "", "cda", "", "f", ""]
-    assert (stream.rest, stream.text, stream.stopped) == ("", "acdaf", True)
+    assert (stream.finish(), stream.text, stream.stopped) == ("", "acdaf", True)
 
 
 def reads_as_the_whole(decode: Callable[[Sequence[int]], str], ids: list[int], stops: tuple[str, ...]) -> None:
@@ -237,7 +241,9 @@ def test_the_first_tokens_are_never_forgotten(prefix: int) -> None:
 
     first, prompt = [8, 9][:prefix], [1, 2, 3] * 7
     config = SamplingConfig(temperature=0.0, max_new_tokens=30)
-    new = list(generate(Recorded(make_model()), [[*first, *prompt]], config=config, context=CONTEXT, prefix=prefix))
+    new = list(
+        GenerationState(Recorded(make_model()), [[*first, *prompt]], config=config, context=CONTEXT, prefix=prefix)
+    )
     assert len(read) > 2
     assert len(new) == 30
     assert all(ids[:prefix] == first for ids in read)
@@ -255,9 +261,11 @@ def test_the_end_of_a_text_that_there_is_room_for() -> None:
 
 def test_each_of_several_ends_ends_a_row() -> None:
     model, config = make_model(), SamplingConfig(temperature=0.0, max_new_tokens=12)
-    endless = [one.id for one in generate(TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT)]
+    endless = [one.id for one in GenerationState(TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT)]
     found = [
         one.id
-        for one in generate(TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT, end_ids={endless[4], 99})
+        for one in GenerationState(
+            TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT, end_ids={endless[4], 99}
+        )
     ]
     assert found == endless[: endless.index(endless[4]) + 1]

@@ -18,9 +18,9 @@ from regard.models.gpt.model import GPT
 from regard.models.transformer.config import MODERN, PRESETS, TransformerConfig
 from regard.models.transformer.model import Transformer
 from regard.nn import masks
-from regard.nn.dropout import Dropout
 from regard.nn.hooks import capture, edit
 from regard.nn.init import empty_weights
+from regard.nn.layers import Dropout
 from regard.nn.positions import sinusoids
 from regard.utils.errors import UsageError
 

@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.nn import masks
-from regard.nn.attention import attention, attention_weights
+from regard.nn.attention import Additive, General, ScaledDotProduct, Scorer, attention, attention_weights
 from regard.nn.masks import AttentionMask
-from regard.nn.scoring import Additive, General, ScaledDotProduct, Scorer
 from regard.utils.errors import UsageError
 
 B, H, T, S, DH = 2, 3, 5, 7, 11

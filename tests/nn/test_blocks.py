@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from regard.nn import masks
 from regard.nn.blocks import Block, BlockCache, Residual
-from regard.nn.feed_forward import FeedForward
+from regard.nn.layers import FeedForward, LayerNorm
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import LayerNorm
 
 B, T, S, D, H, HIDDEN = 2, 5, 7, 22, 2, 37
 

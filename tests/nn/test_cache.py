@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.nn.cache import KVCache
+from regard.nn.multihead import KVCache
 from regard.utils.errors import UsageError
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.nn.dropout import Dropout, dropout
+from regard.nn.layers import Dropout, dropout
 
 MANY = 1_000_003  # prime, so that the last word of random bytes is not used up
 

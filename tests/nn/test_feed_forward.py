@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.nn.feed_forward import ACTIVATIONS, FeedForward, SquaredReLU
+from regard.nn.layers import ACTIVATIONS, FeedForward, SquaredReLU
 from regard.utils.errors import UsageError
 
 D, HIDDEN = 7, 29

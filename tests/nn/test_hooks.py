@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn import masks
+from regard.nn.attention import Additive
 from regard.nn.blocks import Block, Residual
-from regard.nn.feed_forward import FeedForward
 from regard.nn.hooks import CapturedQK, Trace, _active, addresses_of, capture, edit, observe
+from regard.nn.layers import FeedForward, LayerNorm
 from regard.nn.masks import AttentionMask
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import LayerNorm
 from regard.nn.positions import RotaryPositions
-from regard.nn.scoring import Additive
 from regard.utils.errors import UsageError
 
 B, T, S, D, H, DH = 2, 5, 7, 22, 3, 6

@@ -10,9 +10,9 @@ from torch import nn
 
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
+from regard.nn.config import LoRAConfig
 from regard.nn.hooks import capture
 from regard.nn.lora import LoRALinear, adapter_tensors, add_adapters, merge
-from regard.nn.lora_config import LoRAConfig
 from regard.utils.errors import UsageError
 
 SHAPE: dict[str, Any] = dict(

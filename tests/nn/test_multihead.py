@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn import masks
-from regard.nn.cache import KVCache
+from regard.nn.attention import Additive, General, ScaledDotProduct, Scorer
 from regard.nn.hooks import capture, edit
-from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import RMSNorm
+from regard.nn.layers import RMSNorm
+from regard.nn.multihead import KVCache, MultiHeadAttention
 from regard.nn.positions import RotaryPositions
-from regard.nn.scoring import Additive, General, ScaledDotProduct, Scorer
 from regard.utils.errors import UsageError
 
 B, T, S, D, H, DH = 2, 5, 7, 33, 3, 11

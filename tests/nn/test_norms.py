@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.nn.norms import LayerNorm, RMSNorm, make_norm
+from regard.nn.layers import LayerNorm, RMSNorm, make_norm
 from regard.utils.errors import UsageError
 
 D = 13

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.nn import ppmi_init
-from regard.nn.ppmi_init import ppmi_vectors
+from regard.nn import init as ppmi_init
+from regard.nn.init import ppmi_vectors
 
 
 def test_counts_and_ppmi_by_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:

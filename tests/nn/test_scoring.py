@@ -7,8 +7,7 @@ import math
 import pytest
 import torch
 
-from regard.nn.attention import attention_weights
-from regard.nn.scoring import Additive, General, ScaledDotProduct
+from regard.nn.attention import Additive, General, ScaledDotProduct, attention_weights
 
 B, H, T, S = 2, 3, 5, 7
 

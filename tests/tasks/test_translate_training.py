@@ -13,8 +13,8 @@ import torch
 from regard.data.pairs import Pair
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.model import Transformer
-from regard.nn.dropout import use_generator
 from regard.nn.init import seeded_init
+from regard.nn.layers import use_generator
 from regard.tasks.base import Splits
 from regard.tasks.translate.objective import Batch, TranslateObjective
 from regard.tasks.translate.predictor import TokenizerPair

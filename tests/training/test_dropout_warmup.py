@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.nn.dropout import Dropout
+from regard.nn.layers import Dropout
 from regard.nn.multihead import MultiHeadAttention
 from regard.training.config import TrainingConfig
 from regard.training.data_parallel import StepLoss

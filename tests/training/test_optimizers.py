@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn.feed_forward import FeedForward
+from regard.nn.layers import FeedForward
 from regard.nn.multihead import MultiHeadAttention
 from regard.training.config import TrainingConfig
 from regard.training.optimizers import (

@@ -16,7 +16,7 @@ from regard.checkpoint.training_state import last_good_checkpoint
 from regard.data.batches import BatchPlan
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import BertForSequenceClassification
-from regard.nn.dropout import dropout
+from regard.nn.layers import dropout
 from regard.training.callbacks import Callback, ExtraMetrics, NullProgress, read_metrics
 from regard.training.config import TrainingConfig
 from regard.training.data_parallel import DataParallel, unshared

@@ -30,9 +30,9 @@ from regard.checkpoint.format1 import FORMAT, rename_tensor, upgrade
 from regard.checkpoint.probe import cached_folder, is_hub_name
 from regard.metrics.score import Score
 from regard.models.formats import Content, Format, export
+from regard.nn.config import LoRAConfig
 from regard.nn.init import empty_weights
 from regard.nn.lora import add_adapters, merge
-from regard.nn.lora_config import LoRAConfig
 from regard.nn.quantized import PRECISIONS, Precision, quantize_weights
 from regard.nn.state_dict import load_into, unique_tensors
 from regard.registry import architecture_of, architectures, task_for_model, tasks

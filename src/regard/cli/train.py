@@ -13,7 +13,7 @@ import tyro
 
 from regard.cli.options import Section, option, parse, value_of
 from regard.cli.output import print_line, print_result
-from regard.nn.lora_config import LoRAConfig
+from regard.nn.config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
 from regard.training.config import ModelOptions, RunOptions

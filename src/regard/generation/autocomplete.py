@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,16 +23,14 @@ MAX_WORD_TOKENS = 5  # for subword tokenizers
 REMEMBERED = 64  # cached prefixes (see WordTokens.spelling)
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(NamedTuple):
     """A word that may come next."""
 
     word: str
     probability: float
 
 
-@dataclass(frozen=True)
-class _Prefix:
+class _Prefix(NamedTuple):
     text: str  # from the beginning of the word, with the space before it
     log_prob: float
     id: int  # the newest token
@@ -57,12 +55,7 @@ class WordTokens:
 
 
 def suggest(
-    decoder: Decoder,
-    prompt: str,
-    *,
-    encode: Callable[[str], Sequence[int]],
-    word_tokens: WordTokens,
-    count: int,
+    decoder: Decoder, prompt: str, *, encode: Callable[[str], Sequence[int]], word_tokens: WordTokens, count: int
 ) -> list[Suggestion]:
     """The `count` most probable words after `prompt`, most probable first.
 
@@ -70,7 +63,8 @@ def suggest(
     """
     by_character = word_tokens.by_character
     # Subword tokens include the space before a word, so an unfinished word is removed and tokenized again.
-    partial = _match_at_end(r"\w*$" if by_character else r" ?\w*$", prompt)
+    match = re.search(r"\w*$" if by_character else r" ?\w*$", prompt)
+    partial = match[0] if match else ""
     context = prompt if by_character else prompt[: len(prompt) - len(partial)]
     ids = torch.tensor([list(encode(context))])  # (1, T)
     logits = decoder.prefill(ids, torch.tensor([ids.shape[1]]))
@@ -121,8 +115,3 @@ def _is_settled(words: dict[str, float], beams: Sequence[_Prefix], count: int) -
     """Whether no prefix can still become one of the `count` best words."""
     best = sorted(words.values(), reverse=True)[:count]
     return len(best) == count and best[-1] > float(torch.tensor(beams[0].log_prob).exp())
-
-
-def _match_at_end(pattern: str, text: str) -> str:
-    match = re.search(pattern, text)
-    return match[0] if match else ""

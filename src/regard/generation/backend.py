@@ -14,19 +14,18 @@ import logging
 import os
 import sys
 from functools import cache
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from torch import nn
 
-from regard.generation.decoder import Decoder, TorchGPTDecoder, TorchSeq2SeqDecoder
-from regard.generation.generation_state import SpeculativeDecoder
+from regard.generation.decoder import Decoder, SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
+from regard.nn.attention import ScaledDotProduct
 from regard.nn.hooks import has_hooks
 from regard.nn.init import Linear
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.quantized import QuantizedWeight
-from regard.nn.scoring import ScaledDotProduct
 from regard.utils.errors import UsageError, unknown
 
 Backend = Literal["auto", "kernels", "torch"]
@@ -64,44 +63,35 @@ def translation_decoder(
     return TorchSeq2SeqDecoder(model, start_id=start_id)
 
 
-def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
-    backend = _asked(backend)
-    quantized = isinstance(model.output_weight, QuantizedWeight)  # torch would dequantize every matrix for every token
-    if backend == "torch" or (backend == "auto" and rows > MANY and not quantized) or has_hooks(model):
-        return False
-    reason = unsupported_reason(model)
-    if reason is not None:
-        if backend == "kernels":
-            raise UsageError(f"the compiled kernels cannot run this model: {reason}.")
-        if reason == NO_NUMBA and (quantized or _has_cost(blocks * TORCH_BLOCK) > LOADING):
-            _say_what_is_missing()
-        return False
-    loaded = "regard.generation.compiled.kernels" in sys.modules
-    if not (backend == "kernels" or loaded or quantized or _has_cost(blocks * TORCH_BLOCK) > LOADING):
-        return False
-    error = kernel_error()
-    if error is None:
-        return True
-    if backend == "kernels":
-        raise UsageError(f"the compiled kernels cannot run on this machine: {error}.")
-    return False
-
-
 _seconds_in_torch = 0.0  # estimated time that this process has spent in torch's decoders
 
 
-def _has_cost(seconds: float) -> float:
-    """Add this call to the estimated total time in torch, and return the total."""
+def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
+    """Whether the kernels run this model, for a call that computes `blocks` blocks, one token at a time."""
     global _seconds_in_torch
-    _seconds_in_torch += seconds
-    return _seconds_in_torch
-
-
-def _asked(backend: Backend) -> Backend:
-    requested = os.environ.get(VARIABLE, backend) if backend == "auto" else backend
-    if requested not in BACKENDS:
-        raise unknown("backend", requested, BACKENDS)
-    return cast(Backend, requested)
+    asked = os.environ.get(VARIABLE, backend) if backend == "auto" else backend
+    if asked not in BACKENDS:
+        raise unknown("backend", asked, BACKENDS)
+    quantized = isinstance(model.output_weight, QuantizedWeight)  # torch would dequantize every matrix for every token
+    if asked == "torch" or (asked == "auto" and rows > MANY and not quantized) or has_hooks(model):
+        return False
+    reason = unsupported_reason(model)
+    if asked == "kernels" and reason is not None:
+        raise UsageError(f"the compiled kernels cannot run this model: {reason}.")
+    if reason not in (None, NO_NUMBA):
+        return False
+    loaded = reason is None and "regard.generation.compiled.kernels" in sys.modules
+    if not (asked == "kernels" or loaded or quantized):
+        _seconds_in_torch += blocks * TORCH_BLOCK
+        if _seconds_in_torch <= LOADING:
+            return False
+    if reason == NO_NUMBA:
+        _say_what_is_missing()
+        return False
+    error = kernel_error()
+    if asked == "kernels" and error is not None:
+        raise UsageError(f"the compiled kernels cannot run on this machine: {error}.")
+    return error is None
 
 
 def unsupported_reason(model: GPT | Transformer) -> str | None:

@@ -35,18 +35,13 @@ class SearchConfig(Config):
     def _consistent(self) -> Self:
         if self.n_best > self.num_beams and "num_beams" not in self.model_fields_set:
             self.__dict__["num_beams"] = self.n_best  # frozen, but not complete yet
-        if self.n_best > self.num_beams:
-            raise UsageError(
-                f"n_best ({self.n_best}) exceeds num_beams ({self.num_beams}): set num_beams to {self.n_best} or more.",
-                argument="n_best",
-                value=self.n_best,
-            )
-        if self.min_new_tokens > self.max_new_tokens:
-            raise UsageError(
-                f"min_new_tokens ({self.min_new_tokens}) exceeds max_new_tokens ({self.max_new_tokens}).",
-                argument="min_new_tokens",
-                value=self.min_new_tokens,
-            )
+        n_best, beams, least, most = self.n_best, self.num_beams, self.min_new_tokens, self.max_new_tokens
+        if n_best > beams:
+            message = f"n_best ({n_best}) exceeds num_beams ({beams}): set num_beams to {n_best} or more."
+            raise UsageError(message, argument="n_best", value=n_best)
+        if least > most:
+            message = f"min_new_tokens ({least}) exceeds max_new_tokens ({most})."
+            raise UsageError(message, argument="min_new_tokens", value=least)
         return self
 
     def replace(self, **changes: Any) -> Self:

@@ -1,9 +1,8 @@
 """The decoder interface of search and sampling, and its torch implementations.
 
-A `Decoder` prefills a batch, then returns the logits of the next token at each step. Ids and logits are torch tensors.
-A search may repeat and drop rows between steps: one row per sentence becomes one row per beam, and finished sentences
-leave the batch. `TorchSeq2SeqDecoder` wraps an encoder-decoder, `TorchGPTDecoder` a decoder-only model. Choosing tokens
-is up to `search` and `sampling`.
+A `Decoder` prefills a batch, then returns the logits of the next token at each step. A search may repeat and drop rows
+between steps: one row per sentence becomes one row per beam, and finished sentences leave the batch. Choosing tokens is
+up to `search` and `sampling`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
@@ -41,6 +40,25 @@ class Decoder(Protocol):
         """Continue with these rows (rows′,), in this order. A row may be repeated or left out."""
 
 
+class SpeculativeDecoder(Decoder, Protocol):
+    """A decoder that can append several tokens at once and remove them again."""
+
+    def step(self, ids: Tensor) -> Tensor:
+        return self.extend(ids[:, None])[:, -1]
+
+    def extend(self, ids: Tensor) -> Tensor:
+        """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, V)."""
+
+    def rewind(self, count: int) -> None:
+        """Remove the last `count` tokens of every row."""
+
+    def refill(self, rows: Tensor, ids: Tensor) -> None:
+        """Replace the context of these rows by ids (rows, T); T is 0 to the length of the longest row.
+
+        `reorder` must not have repeated these rows.
+        """
+
+
 class TorchSeq2SeqDecoder:
     """An encoder-decoder with KV caches: the source, its keys and its values are computed once.
 
@@ -51,8 +69,7 @@ class TorchSeq2SeqDecoder:
         config = model.config
         if not 0 <= start_id < config.vocab_size:
             raise UsageError(f"start_id must be an id of the vocabulary, 0 to {config.vocab_size - 1}, not {start_id}.")
-        self._model = model
-        self._start_id = start_id
+        self._model, self._start_id = model, start_id
         self._caches: list[BlockCache] = []
         self._memory_mask: AttentionMask = masks.no_mask()
         self._source_of = torch.empty(0, dtype=torch.long)  # (rows,) the source of each row
@@ -74,18 +91,16 @@ class TorchSeq2SeqDecoder:
 
     def read(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Encode the sources: (B, S) → memory (B, S, D)."""
-        model = self._model
-        if model.training:
-            raise UsageError("the model is in training mode, where dropout makes its output random: call model.eval().")
+        _check_eval(self._model)
         longest = ids.shape[1]
         mask = masks.no_mask() if bool((lengths == longest).all()) else masks.lengths(lengths)
         self._memory_mask = mask.materialize(1, longest, ids.device)
-        return model.encode(ids, mask)
+        return self._model.encode(ids, mask)
 
     @torch.no_grad()
     def step(self, ids: Tensor) -> Tensor:
         if not self._caches:
-            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+            raise no_context()
         hidden = self._model.decode(ids[:, None], memory_mask=self._memory_mask, caches=self._caches)
         return self._model.logits(hidden[:, -1])
 
@@ -104,7 +119,7 @@ class TorchSeq2SeqDecoder:
             cache.cross_attention.reorder(rows)
 
 
-class TorchGPTDecoder:
+class TorchGPTDecoder(SpeculativeDecoder):
     """A decoder-only model with KV caches. A batch is padded on the left."""
 
     def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
@@ -127,8 +142,7 @@ class TorchGPTDecoder:
     def read(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Fill `caches` with ids (B, T) and return their hidden states (B, T, D), padded on the left."""
         model = self._model
-        if model.training:
-            raise UsageError("the model is in training mode, where dropout makes its output random: call model.eval().")
+        _check_eval(model)
         longest = ids.shape[1]
         if longest > model.config.context_length:
             raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context_length}.")
@@ -140,27 +154,20 @@ class TorchGPTDecoder:
         return model.decode(ids, caches=self.caches, padding=self._padding)
 
     @torch.no_grad()
-    def step(self, ids: Tensor) -> Tensor:
-        return self.extend(ids[:, None])[:, -1]
-
-    @torch.no_grad()
     def extend(self, ids: Tensor) -> Tensor:
-        """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, V)."""
         if not self.caches:
-            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+            raise no_context()
         if ids.shape[1] > self.max_new_tokens:
             raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
         hidden = self._model.decode(ids, caches=self.caches, padding=self._padding)
         return self._model.logits(hidden)[..., : self._vocab_size]
 
     def rewind(self, count: int) -> None:
-        """Remove the last `count` tokens of every row."""
         for cache in self.caches:
             cache.self_attention.truncate(cache.self_attention.length - count)
 
     @torch.no_grad()
     def refill(self, rows: Tensor, ids: Tensor) -> None:
-        """Replace the context of these rows by ids (rows, T); T is at most the length of the longest row."""
         fresh = self._model.new_caches()
         if ids.shape[1]:
             self._model.decode(ids, caches=fresh)
@@ -186,3 +193,12 @@ class TorchGPTDecoder:
         for cache in self.caches if spare else ():
             cache.self_attention.drop_first(spare)
         self._padding = padding - spare if bool((padding > spare).any()) else None
+
+
+def _check_eval(model: nn.Module) -> None:
+    if model.training:
+        raise UsageError("the model is in training mode, where dropout makes its output random: call model.eval().")
+
+
+def no_context() -> UsageError:
+    return UsageError("step needs the context that prefill sets up: call prefill first.")

@@ -55,17 +55,18 @@ def stream(
     if ids.dim() == 2 and len(ids) != 1:
         message = f"stream takes one sequence, not {len(ids)}. Use beam_search with num_beams=1 for several."
         raise UsageError(message, argument="ids", value=tuple(ids.shape))
-    run = _Run(decoder, ids, lengths, ends=(end_id,), forbidden_ids=forbidden_ids, config=config)
+    _check_rows(ids, lengths)
+    run = _Run(decoder, ids, lengths, (end_id,), forbidden_ids, config)
 
     def tokens() -> Iterator[tuple[int, float]]:
         while True:
-            values, best = run.log_probs.max(dim=-1)  # ties to the lowest id
+            log_prob, best = run.log_probs.max(dim=-1)  # ties to the lowest id
             run.length += 1
-            if not bool(torch.isfinite(values).all()):
+            if not math.isfinite(log_prob.item()):
                 raise no_probabilities()
             if best.item() in run.ends:
                 return
-            yield int(best.item()), float(values.item())
+            yield int(best.item()), log_prob.item()
             if run.limits[0] <= run.length:
                 return
             run.advance(torch.zeros_like(best), best)
@@ -95,10 +96,10 @@ def beam_search(
     ones. Without `prefer_ends` they are ranked by score among the finished ones: a translation should end, a text
     continuation need not. `other_ends` are further end tokens.
     """
-    ends = (end_id, *other_ends)
-    run = _Run(decoder, ids, lengths, ends=ends, forbidden_ids=forbidden_ids, config=config)
+    _check_rows(ids, lengths)
     if not len(ids):
         return []
+    run = _Run(decoder, ids, lengths, (end_id, *other_ends), forbidden_ids, config)
     beams = _Beams(run, prefer_ends=prefer_ends)
     while beams.advance():
         pass
@@ -115,16 +116,12 @@ class _Run:
         decoder: Decoder,
         ids: Tensor,
         lengths: Tensor,
-        *,
         ends: Collection[int],
         forbidden_ids: Collection[int],
         config: SearchConfig | None,
     ) -> None:
-        _check_rows(ids, lengths)
         self.config, self.ends, self._decoder = config or SearchConfig(), frozenset(ends), decoder
         self.length = 0  # tokens generated for each row, including the newest
-        if not len(ids):
-            return
         logits = decoder.prefill(ids, lengths)
         _check_ids(logits.shape[-1], self.ends, forbidden_ids, can_end_at_once=not self.config.min_new_tokens)
         self.limits = self._limits(lengths.tolist())
@@ -153,16 +150,11 @@ class _Run:
         self.log_probs = self._allowed(self._decoder.step(ids))
 
     def hypothesis(self, ids: list[int], token_log_probs: list[float]) -> Hypothesis:
-        ended = ids[-1] in self.ends
         log_prob = math.fsum(token_log_probs)
-        return Hypothesis(
-            ids=tuple(ids[:-1] if ended else ids),
-            token_log_probs=tuple(token_log_probs),
-            log_prob=log_prob,
-            score=self.config.score(log_prob, len(ids)),
-            ended=ended,
-            end_id=ids[-1] if ended else None,
-        )
+        score, log_probs = self.config.score(log_prob, len(ids)), tuple(token_log_probs)
+        if ids[-1] in self.ends:
+            return Hypothesis(tuple(ids[:-1]), log_probs, log_prob, score, ended=True, end_id=ids[-1])
+        return Hypothesis(tuple(ids), log_probs, log_prob, score, ended=False)
 
 
 class _Beams:
@@ -281,8 +273,7 @@ def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     tied = equal.any(dim=1).nonzero().flatten()
     if len(tied):
         in_order = scores[tied].sort(dim=1, descending=True, stable=True)
-        width = values.shape[1]
-        values[tied], places[tied] = in_order.values[:, :width], in_order.indices[:, :width]
+        values[tied], places[tied] = (x[:, : values.shape[1]] for x in in_order)
     return values[:, :count], places[:, :count]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from regard.utils.errors import RegardError
 
+Decode = Callable[[Sequence[int]], str]
 WINDOW = 64  # ids after which the oldest ones are dropped, if possible
 OVERLAP = 16  # ids kept on each side of the cut
 
@@ -22,7 +23,7 @@ class TextStream:
     tokens for single bytes (byte fallback): a run of them is decoded as a whole, once it is complete.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str], byte_ids: Collection[int] = ()) -> None:
+    def __init__(self, decode: Decode, byte_ids: Collection[int] = ()) -> None:
         self._decode, self._byte_ids = decode, byte_ids
         self._ids: list[int] = []
         self._complete = 0  # number of ids before the trailing run of byte tokens
@@ -57,17 +58,11 @@ class TextStream:
         return chunk
 
 
-def text_chunks(
-    decode: Callable[[Sequence[int]], str], ids: Iterable[int], byte_ids: Collection[int] = ()
-) -> Iterator[str]:
+def text_chunks(decode: Decode, ids: Iterable[int], byte_ids: Collection[int] = ()) -> Iterator[str]:
     """Yields the text of `ids` in chunks as they arrive."""
     text = TextStream(decode, byte_ids)
-    for new_id in ids:
-        chunk = text.push(new_id)
-        if chunk:
-            yield chunk
-    rest = text.finish()
-    if rest:
+    yield from filter(None, map(text.push, ids))
+    if rest := text.finish():
         yield rest
 
 
@@ -77,18 +72,12 @@ def certain_length(text: str) -> int:
     A wide character counts as a word, so scripts without spaces are streamed character by character.
     """
     end = len(text)
-    while end and not (text[end - 1].isspace() or _is_wide(text[end - 1])):
+    while end and not (text[end - 1].isspace() or unicodedata.east_asian_width(text[end - 1]) in ("W", "F")):
         end -= 1
-    while end and text[end - 1].isspace():
-        end -= 1
-    return end
+    return len(text[:end].rstrip())
 
 
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in ("W", "F")
-
-
-def behind(decode: Callable[[Sequence[int]], str], before: Sequence[int]) -> Callable[[Sequence[int]], str]:
+def behind(decode: Decode, before: Sequence[int]) -> Decode:
     """`decode` for ids that follow `before`. Many decoders drop the space before the first word of a text."""
     start = len(decode(before))
     return lambda ids: decode([*before, *ids])[start:]
@@ -102,7 +91,7 @@ class StoppingStream:
     last ids are decoded again with each new one, so the cost per token does not grow with the text.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str], stops: Sequence[str] = ()) -> None:
+    def __init__(self, decode: Decode, stops: Sequence[str] = ()) -> None:
         self._decode, self._stops = decode, tuple(stops)
         self._done_text: list[str] = []  # text that was returned, without its ids
         self._ids: list[int] = []  # the newest ids
@@ -132,14 +121,9 @@ class StoppingStream:
             self._drop_old_ids()
         return chunk
 
-    @property
-    def rest(self) -> str:
-        """The text that has not been returned yet."""
-        return self._show(len(self._tail))
-
     def finish(self) -> str:
         """The rest of the text. Call it after the last id."""
-        return self.rest
+        return self._show(len(self._tail))
 
     def _show(self, end: int) -> str:
         chunk, self._shown = self._tail[self._shown : end], max(self._shown, end)

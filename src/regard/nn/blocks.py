@@ -10,12 +10,10 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from regard.nn.attention import NO_MASK
-from regard.nn.cache import KVCache
-from regard.nn.dropout import Dropout
-from regard.nn.feed_forward import FeedForward
 from regard.nn.hooks import HookPoint
+from regard.nn.layers import Dropout, FeedForward
 from regard.nn.masks import AttentionMask
-from regard.nn.multihead import MultiHeadAttention
+from regard.nn.multihead import KVCache, MultiHeadAttention
 
 
 class Residual(nn.Module):

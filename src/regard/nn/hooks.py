@@ -24,9 +24,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import attention_weights
+from regard.nn.attention import Scorer, attention_weights
 from regard.nn.masks import AttentionMask
-from regard.nn.scoring import Scorer
 from regard.utils.errors import UsageError, unknown
 
 Change = Callable[[Tensor], Tensor]
@@ -201,8 +200,7 @@ def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
     addresses = addresses_of(model)
     if address not in addresses.values():
         raise unknown("address", address, addresses.values())
-    changes = {point: change for point, name in addresses.items() if name == address}
-    with _activated(_Hook(addresses, changes)):
+    with _activated(_Hook(addresses, {point: change for point, name in addresses.items() if name == address})):
         yield
 
 
@@ -240,8 +238,7 @@ def _activated(hook: _Hook) -> Iterator[None]:
 
 def has_hooks(model: nn.Module) -> bool:
     """Whether `capture`, `edit` or `observe` is active on this model."""
-    points = {module for module in model.modules() if isinstance(module, HookPoint | AttentionHook)}
-    return any(not points.isdisjoint(hook.addresses) for hook in _active.get())
+    return any(not hook.addresses.keys().isdisjoint(model.modules()) for hook in _active.get())
 
 
 # Parts of module paths that addresses leave out or shorten: `encoder.3.self` is the same address with every BERT head.

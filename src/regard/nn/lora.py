@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.config import LoRAConfig
 from regard.nn.init import Linear, empty_weights
-from regard.nn.lora_config import LoRAConfig
 from regard.nn.multihead import MultiHeadAttention
 from regard.utils.errors import UsageError
 

@@ -53,9 +53,7 @@ class AttentionMask:
 
     def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> AttentionMask:
         """The same mask as a dense tensor, computed once for all layers. A causal or empty mask stays as it is."""
-        if self._is_unlimited:
-            return self
-        return AttentionMask(allowed=self.dense(queries, keys, device))
+        return self if self._is_unlimited else AttentionMask(allowed=self.dense(queries, keys, device))
 
     def dense(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
         """The mask as booleans, broadcastable to (B, H, T, S)."""

@@ -16,8 +16,8 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from regard.nn.config import Layout, PositionKind
 from regard.nn.init import new_parameter, weights_are_empty
-from regard.nn.types import Layout, PositionKind
 from regard.utils.errors import UsageError, unknown
 
 LAYOUTS, POSITION_KINDS = get_args(Layout), get_args(PositionKind)

@@ -103,7 +103,7 @@ class DropoutWarmup(Callback):
         self._set_scale(trainer, 1.0)
 
     def _set_scale(self, trainer: Trainer, scale: float) -> None:
-        from regard.nn.dropout import set_dropout_scale
+        from regard.nn.layers import set_dropout_scale
 
         set_dropout_scale(trainer.model, scale)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.nn.dropout import use_generator
+from regard.nn.layers import use_generator
 from regard.nn.threads import one_thread
 from regard.training.objective import Objective
 

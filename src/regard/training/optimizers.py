@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.nn.feed_forward import FeedForward
+from regard.nn.layers import FeedForward
 from regard.nn.multihead import MultiHeadAttention
 from regard.training.config import TrainingConfig, WeightAveraging
 

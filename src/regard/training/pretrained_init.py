@@ -11,8 +11,8 @@ from torch import nn
 
 from regard.checkpoint.folder import ADAPTER, is_adapter_folder
 from regard.checkpoint.predictors import BASE, LORA, BaseReference, Weights, public_name, weights_checksum
+from regard.nn.config import LoRAConfig
 from regard.nn.lora import adapter_tensors, add_adapters, merge
-from regard.nn.lora_config import LoRAConfig
 from regard.nn.state_dict import unique_tensors
 from regard.training.run import flag
 from regard.utils.config import Config, to_dict

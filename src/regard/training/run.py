@@ -19,7 +19,7 @@ from regard.checkpoint.card import CardData
 from regard.checkpoint.output import check_output, clear_output, output_folder
 from regard.checkpoint.probe import check_folder, model_folder
 from regard.metrics.score import Score, no_better
-from regard.nn.lora_config import LoRAConfig
+from regard.nn.config import LoRAConfig
 from regard.registry import architectures, architectures_for, tasks
 from regard.spec import Architecture, TaskSpec
 from regard.training.callbacks import NullProgress, Progress

@@ -17,7 +17,7 @@ from regard.generation.compiled import decoder as decoder_module
 from regard.generation.compiled.decoder import CompiledGPTDecoder, CompiledSeq2SeqDecoder
 from regard.generation.config import SamplingConfig, SearchConfig
 from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
-from regard.generation.generation_state import generate
+from regard.generation.sampling import GenerationState
 from regard.generation.search import beam_search
 from regard.models.gpt.config import GPT2, LLAMA, GPTConfig
 from regard.models.gpt.model import GPT
@@ -177,7 +177,7 @@ def test_the_greedy_text_is_that_of_torch(kind: str, lookup: bool) -> None:
     prompts = [random_ids(7).tolist()] if lookup else [random_ids(7).tolist(), [3, 1], [5] * 18, [7] * 29]
     config = SamplingConfig(temperature=0.0, max_new_tokens=40)  # longer than the context, so it slides
     ask: Callable[[Any], list[tuple[int, int]]] = lambda decoder: [  # noqa: E731
-        (row, id_) for row, id_, _ in generate(decoder, prompts, config=config, context=31, lookup=lookup)
+        (row, id_) for row, id_, _ in GenerationState(decoder, prompts, config=config, context=31, lookup=lookup)
     ]
     assert ask(CompiledGPTDecoder(model)) == ask(TorchGPTDecoder(model))
 

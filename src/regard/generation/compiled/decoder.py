@@ -7,7 +7,7 @@ weights the cache is quantized too: 8 bits and a scale for each key and each val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,13 @@ from numba.core import event
 from torch import Tensor
 
 from regard.generation.compiled import kernels as k
-from regard.generation.compiled.barrier import ABANDONED, wait_for
+from regard.generation.compiled.intrinsics import ABANDONED, wait_for
 from regard.generation.compiled.program import Program, gpt_program, head_program, translation_program
 from regard.generation.compiled.thread_pool import MOST, replace_pool, thread_pool
-from regard.generation.decoder import TorchGPTDecoder, TorchSeq2SeqDecoder
+from regard.generation.decoder import SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder, no_context
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
 from regard.nn.blocks import Block
-from regard.nn.quantized import QuantizedWeight
 from regard.nn.threads import one_thread
 from regard.utils.errors import UsageError
 
@@ -43,9 +42,9 @@ class BeamKVCache:
     `history` (rows, positions) holds their lines.
     """
 
-    def __init__(self, shapes: Sequence[tuple[int, int]], *, quantized: bool) -> None:
-        self.shapes, self.quantized = shapes, quantized
-        self.addresses = np.zeros((len(shapes), 4), dtype=np.int64)  # of keys, values and their scales
+    def __init__(self, program: Program) -> None:
+        self.shapes, self.quantized = program.caches, program.quantized
+        self.addresses = np.zeros((len(self.shapes), 4), dtype=np.int64)  # of keys, values and their scales
         self.start(0)
 
     def start(self, rows: int, positions: int = ROOM) -> None:
@@ -57,10 +56,10 @@ class BeamKVCache:
         self.count = 0
         self._reserve(rows, positions)
 
-    def restart(self, rows: Ints, length: int) -> None:
-        """Reset these rows to `length` positions in their own lines, which no other row may share."""
+    def restart(self, rows: Ints, lengths: Ints | int) -> None:
+        """Reset these rows to `lengths` positions in their own lines, which no other row may share."""
         self.lengths = self.lengths.copy()
-        self.lengths[rows] = length
+        self.lengths[rows] = lengths
         self.history[rows] = self.own[rows, None]
 
     def fill(self, layer: int, rows: Ints, keys: Tensor, values: Tensor) -> None:
@@ -138,6 +137,9 @@ class CrossKVCache:
         self.arrays: list[tuple[Tensor, Tensor]] = []
 
 
+NO_SOURCES = CrossKVCache()  # of a decoder-only model
+
+
 class ProgramRunner:
     """Runs a program: has the state of the slots and the buffers of each thread."""
 
@@ -147,47 +149,30 @@ class ProgramRunner:
         self.constants = np.array([*program.constants, 0.0], dtype=np.float32)
         self.threads = min(torch.get_num_threads(), MOST) if program.weight_bytes >= SHARED_FROM else 1
         self.barrier = np.zeros(8, dtype=np.int64)
-        self.state: Floats = np.zeros((0, program.state_width), dtype=np.float32)
+        self.state: Floats = np.zeros((0, 0), dtype=np.float32)
         self.buffers: Floats = np.zeros((self.threads, 0), dtype=np.float32)
 
-    def run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
+    def run(
+        self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache = NO_SOURCES
+    ) -> None:
         """One step. `ids`, `rows` and `positions` have one entry for each slot: its token, row and position."""
         self._reserve(len(ids), max(cache.history.shape[1], cross_cache.history.shape[1]))
-        _check_ids(ids, self.program.vocab_size)
+        vocab_size = self.program.vocab_size
+        if vocab_size and not 0 <= ids.min(initial=0) <= ids.max(initial=0) < vocab_size:  # kernels do not check bounds
+            raise UsageError(f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
+        memory = self.state, self.buffers, self.inputs, self.codes, self.code_scales, self.corrections
+        slots = ids, rows, positions, cache.own[rows], cache.history, cache.addresses
+        source_of = cross_cache.of_row[rows] if len(cross_cache.of_row) else rows
+        sources = source_of, cross_cache.lengths, cross_cache.history
         try:
-            self._run(ids, rows, positions, cache, cross_cache)
+            job = self.table, self.constants, self.barrier, *memory, *slots, *sources
+            thread_pool().run(self.threads, k.run, *job)
         except BaseException:  # Ctrl-C after the other threads started and before this one joined
             self.barrier[:] = ABANDONED  # releases waiting threads, which must finish before the next step
             if not thread_pool().wait_until_idle():
                 replace_pool()
             self.barrier = np.zeros(8, dtype=np.int64)
             raise
-
-    def _run(self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache) -> None:
-        thread_pool().run(
-            self.threads,
-            k.run,
-            self.table,
-            self.state,
-            self.inputs,
-            self.codes,
-            self.code_scales,
-            self.corrections,
-            self.buffers,
-            cache.addresses,
-            cache.history.shape[1],
-            ids,
-            rows,
-            cache.own[rows],
-            positions,
-            positions,
-            cache.history,
-            cross_cache.of_row[rows] if len(cross_cache.of_row) else rows,
-            cross_cache.lengths,
-            cross_cache.history,
-            self.constants,
-            self.barrier,
-        )
 
     def part(self, name: str, width: int) -> Floats:
         """The part `name` of the state, (slots, width)."""
@@ -201,7 +186,7 @@ class ProgramRunner:
         program, threads = self.program, self.threads
         if slots != len(self.state) or not slots:
             groups = -(-program.widest // (2 * k.GROUP)) * 2
-            self.state = np.zeros((slots, program.state_width), dtype=np.float32)
+            self.state = np.zeros((slots, sum(program.widths.values())), dtype=np.float32)
             self.inputs = np.zeros((threads, slots, groups * k.GROUP), dtype=np.float32)
             self.codes = np.zeros((threads, slots, groups * k.GROUP), dtype=np.int8)
             self.code_scales = np.zeros((threads, slots, groups), dtype=np.float32)
@@ -211,17 +196,13 @@ class ProgramRunner:
             self.buffers = np.zeros((threads, needed), dtype=np.float32)
 
 
-class CompiledGPTDecoder:
+class CompiledGPTDecoder(SpeculativeDecoder):
     """A decoder-only model. Each row has its own length, so a batch needs no padding."""
 
     def __init__(self, model: GPT, *, vocab_size: int | None = None) -> None:
         self._model, self._vocab_size = model, vocab_size
-        self._runner = ProgramRunner(gpt_program(model))
-        self._head = ProgramRunner(head_program(model))
-        self._cache = BeamKVCache(
-            self._runner.program.caches, quantized=isinstance(model.output_weight, QuantizedWeight)
-        )
-        self._cross_cache = CrossKVCache()
+        self._runner, self._head = ProgramRunner(gpt_program(model)), ProgramRunner(head_program(model))
+        self._cache = BeamKVCache(self._runner.program)
 
     @property
     def max_new_tokens(self) -> int:
@@ -233,47 +214,36 @@ class CompiledGPTDecoder:
         model, (rows, longest) = self._model, ids.shape
         if longest > model.config.context_length:
             raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context_length}.")
-        same = bool((lengths == longest).all())
         self._cache.start(rows, min(model.config.context_length, longest + ROOM))
-        if same and ids.numel() <= READ_HERE:
+        if ids.numel() <= READ_HERE and bool((lengths == longest).all()):
             return self.extend(ids)[:, -1]
-        reader = TorchGPTDecoder(model)
-        hidden = reader.read(ids, lengths)
-        self._cache.lengths = lengths.numpy().astype(np.int64)
-        self._cache.history[:] = self._cache.own[:, None]
-        self._fill(np.arange(rows), reader)
-        return self._logits_of(hidden[:, -1])
+        return self._logits_of(self._read(np.arange(rows), ids, lengths))
 
-    def _fill(self, rows: Ints, reader: TorchGPTDecoder) -> None:
+    def _read(self, rows: Ints, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Encode the contexts of these rows with torch and cache them; returns their last hidden states, (rows, D)."""
+        reader = TorchGPTDecoder(self._model)
+        hidden = reader.read(ids, lengths)
+        self._cache.restart(rows, lengths.numpy())
         for layer, cache in enumerate(reader.caches):
             self._cache.fill(layer, rows, *cache.self_attention.read())
+        return hidden[:, -1]
 
     def _logits_of(self, hidden: Tensor) -> Tensor:
-        slots = np.arange(len(hidden))
+        slots, no_ids = np.arange(len(hidden)), np.zeros(len(hidden), dtype=np.int64)
         self._head._reserve(len(hidden), 1)
         self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
-        self._head.run(
-            np.zeros_like(slots), slots, slots, self._cache, self._cross_cache
-        )  # ids are unused: no embedding
+        self._head.run(no_ids, slots, slots, self._cache)
         return self._finished(self._head.logits())
 
     @torch.no_grad()
-    def step(self, ids: Tensor) -> Tensor:
-        return self.extend(ids[:, None])[:, -1]
-
-    @torch.no_grad()
     def extend(self, ids: Tensor) -> Tensor:
-        """Add several tokens to each row, ids (rows, T); returns the logits after each of them, (rows, T, V)."""
         rows, count = ids.shape
         if rows != len(self._cache.lengths):
-            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+            raise no_context()
         if count > self.max_new_tokens:
             raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
-        positions = self._cache.extend(count)
-        of_slot = np.repeat(np.arange(rows), count)
-        self._runner.run(
-            ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache, self._cross_cache
-        )
+        positions, of_slot = self._cache.extend(count), np.repeat(np.arange(rows), count)
+        self._runner.run(ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache)
         return self._finished(self._runner.logits()).view(rows, count, -1)
 
     def _finished(self, logits: Tensor) -> Tensor:
@@ -283,17 +253,14 @@ class CompiledGPTDecoder:
         return logits[:, : self._vocab_size]
 
     def rewind(self, count: int) -> None:
-        """Remove the last `count` tokens of every row."""
         self._cache.lengths = self._cache.lengths - count
 
     @torch.no_grad()
     def refill(self, rows: Tensor, ids: Tensor) -> None:
-        """Replace the context of these rows by ids (rows, T). `reorder` must not have repeated them."""
-        self._cache.restart(rows.numpy(), ids.shape[1])
         if ids.shape[1]:
-            reader = TorchGPTDecoder(self._model)
-            reader.read(ids, torch.full((len(ids),), ids.shape[1]))
-            self._fill(rows.numpy(), reader)
+            self._read(rows.numpy(), ids, torch.full((len(ids),), ids.shape[1]))
+        else:
+            self._cache.restart(rows.numpy(), 0)
 
     def reorder(self, rows: Tensor) -> None:
         self._cache.reorder(rows.numpy())
@@ -306,9 +273,7 @@ class CompiledSeq2SeqDecoder:
         self._model, self._start_id = model, start_id
         self._reader = TorchSeq2SeqDecoder(model, start_id=start_id)
         self._runner = ProgramRunner(translation_program(model, ROOM))
-        self._cache = BeamKVCache(
-            self._runner.program.caches, quantized=isinstance(model.output_weight, QuantizedWeight)
-        )
+        self._cache = BeamKVCache(self._runner.program)
         self._cross_cache = CrossKVCache()
 
     @property
@@ -339,7 +304,7 @@ class CompiledSeq2SeqDecoder:
     @torch.no_grad()
     def step(self, ids: Tensor) -> Tensor:
         if len(ids) != len(self._cache.lengths) or not len(ids):
-            raise UsageError("step needs the context that prefill sets up: call prefill first.")
+            raise no_context()
         if self.max_new_tokens is not None and self._cache.lengths.max() >= self.max_new_tokens:
             raise UsageError(f"this model has learned {self.max_new_tokens} positions, and all of them are used.")
         positions = self._cache.extend(1)
@@ -351,24 +316,16 @@ class CompiledSeq2SeqDecoder:
         return self._runner.logits()
 
     def reorder(self, rows: Tensor) -> None:
-        chosen = rows.numpy()
-        self._cache.reorder(chosen)
-        self._cross_cache.of_row = self._cross_cache.of_row[chosen]
-
-
-def _check_ids(ids: Ints, vocab_size: int) -> None:
-    """Raise if an id is out of range: the kernels do not check bounds."""
-    if len(ids) and vocab_size and not 0 <= ids.min() <= ids.max() < vocab_size:
-        raise UsageError(f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
+        self._cache.reorder(rows.numpy())
+        self._cross_cache.of_row = self._cross_cache.of_row[rows.numpy()]
 
 
 def warm_up(say: Callable[[], None]) -> None:
     """Load the kernels from numba's cache. If they must be compiled, call `say` first."""
     with event.install_listener("numba:compile", _Announcement(say)):
         wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # compile what the threads of the pool call first
-        runner = ProgramRunner(Program(width=1, capacity=0))
-        nothing = np.zeros(0, dtype=np.int64)
-        runner.run(nothing, nothing, nothing, BeamKVCache([], quantized=False), CrossKVCache())
+        nothing, empty = np.zeros(0, dtype=np.int64), Program(width=1, capacity=0)
+        ProgramRunner(empty).run(nothing, nothing, nothing, BeamKVCache(empty))
 
 
 class _Announcement(event.Listener):  # type: ignore[misc]

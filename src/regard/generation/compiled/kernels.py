@@ -8,7 +8,7 @@ threads synchronize at a barrier after each operation.
 A slot is one new token: the newest token of a text or beam, or one of several proposed tokens. Weights are read once
 for all slots. The kernels allocate no memory and do not depend on models.
 
-Numba's cache checks only the date of this file: after a change in `barrier` or `intrinsics`, save this file again.
+Numba's cache checks only the date of this file: after a change in `intrinsics`, save this file again.
 """
 
 from __future__ import annotations
@@ -18,43 +18,22 @@ import math
 import numpy as np
 from numba import carray
 
-from regard.generation.compiled.barrier import compiled as _fast
-from regard.generation.compiled.barrier import meet
-from regard.generation.compiled.intrinsics import HAS_AVX2, dot_int4_avx2, dot_int8_avx2, float_of, pointer
+from regard.generation.compiled.intrinsics import HAS_AVX2, dot_int4_avx2, dot_int8_avx2, fast, float_of, meet, pointer
 
 # The columns of a program. Addresses point to arrays that the decoder keeps alive; 0 means none.
-(
-    OPERATION,
-    SOURCE,  # first column of `state` to read …
-    TARGET,  # … and to write
-    WEIGHT,
-    SCALE,
-    BIAS,
-    ROWS,
-    COLUMNS,
-    PRECISION,
-    NORM,
-    GAIN,
-    SHIFT,
-    EPSILON,  # index into `constants`, which holds floats; so does FACTOR
-    ACTIVATION,
-    ADDED,  # 1: add to the target instead of overwriting it
-    HEADS,
-    GROUPS,  # num_kv_heads
-    WIDTH,  # head_dim
-    LAYER,
-    ROTARY,
-    CROSS_KEYS,
-    CROSS_VALUES,
-    FACTOR,
-    POSITIONS,
-) = range(24)
+OPERATION, SOURCE, TARGET = range(3)  # SOURCE and TARGET: the first column of `state` to read and to write
+WEIGHT, SCALE, BIAS, ROWS, COLUMNS, PRECISION = range(3, 9)  # of a matrix
+NORM, GAIN, SHIFT, EPSILON = range(9, 13)  # EPSILON is an index into `constants`, which holds floats; so is FACTOR
+ACTIVATION, ADDED = range(13, 15)  # ADDED is 1: add to the target instead of overwriting it
+HEADS, GROUPS, WIDTH, LAYER = range(15, 19)  # GROUPS is num_kv_heads, WIDTH is head_dim
+ROTARY, CROSS_KEYS, CROSS_VALUES, FACTOR, POSITIONS = range(19, 24)
 FIELDS = 24
 
 EMBED, LINEAR, ATTEND, CROSS_ATTEND, NORMALIZE = range(5)
 FP32, INT8, INT4 = range(3)
 NO_NORM, LAYER_NORM, RMS_NORM = range(3)
 IDENTITY, RELU, GELU, GELU_TANH, SILU, RELU2, SWIGLU = range(7)
+STORE, ADD, MULTIPLY = range(3)  # what a product does with the old value of its target
 
 LINE = 16  # floats per cache line
 GROUP = 32  # weights per scale in int4
@@ -64,7 +43,7 @@ NULL = np.int64(0)  # null address
 # Helpers ------------------------------------------------------------------------------------------------------
 
 
-@_fast
+@fast
 def _exp(x):
     """e^x, accurate to the last digit or two, in operations that vectorize."""
     x = min(max(x, np.float32(-87.0)), np.float32(88.0))
@@ -80,14 +59,14 @@ def _exp(x):
     return power * float_of((np.int32(whole) + np.int32(127)) << np.int32(23))
 
 
-@_fast
+@fast
 def _copy(x, out):
     """A loop instead of a slice assignment, whose error message takes seconds to compile."""
     for i in range(len(x)):
         out[i] = x[i]
 
 
-@_fast
+@fast
 def _normalize(x, out, kind, gain, shift, epsilon):
     n = len(x)
     mean = np.float32(0.0)
@@ -111,7 +90,7 @@ def _normalize(x, out, kind, gain, shift, epsilon):
             out[i] += shifts[i]
 
 
-@_fast
+@fast
 def _activate(x, kind):
     """Apply an activation to a vector in place. Each kind has its own loop, so that all of them vectorize."""
     zero, half, one = np.float32(0.0), np.float32(0.5), np.float32(1.0)
@@ -138,13 +117,13 @@ def _activate(x, kind):
 # Matrix products ----------------------------------------------------------------------------------------------
 
 
-@_fast
+@fast
 def _groups(columns):
     """Number of groups of 32 weights; even, since groups are stored in pairs."""
     return (columns + 2 * GROUP - 1) // (2 * GROUP) * 2
 
 
-@_fast
+@fast
 def _quantize(x, codes, scales, corrections):
     """Quantize to 8 bits in groups of 32: codes, scales, and corrections for the zero point 8 of int4 weights."""
     for group in range(len(scales)):
@@ -162,7 +141,7 @@ def _quantize(x, codes, scales, corrections):
         corrections[group] = np.float32(-8 * total) * scales[group]
 
 
-@_fast
+@fast
 def _dot(row, x):
     total = np.float32(0.0)
     for j in range(len(row)):
@@ -170,7 +149,7 @@ def _dot(row, x):
     return total
 
 
-@_fast
+@fast
 def _dot4(row, a, b, c, d):
     """Dot products of one row with four vectors: the row is loaded once, and the four sums are independent."""
     w, x, y, z = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
@@ -183,7 +162,7 @@ def _dot4(row, a, b, c, d):
     return w, x, y, z
 
 
-@_fast
+@fast
 def _dot_int4_plain(weights, scales, codes, code_scales, corrections):
     """`dot_int4_avx2` without AVX2."""
     total = np.float32(0.0)
@@ -198,7 +177,7 @@ def _dot_int4_plain(weights, scales, codes, code_scales, corrections):
     return total
 
 
-@_fast
+@fast
 def _dot_int4(weights, scales, codes, code_scales, corrections, groups):
     """Takes addresses: creating slices would cost more than the sums."""
     if HAS_AVX2:
@@ -212,10 +191,7 @@ def _dot_int4(weights, scales, codes, code_scales, corrections, groups):
     )
 
 
-STORE, ADD, MULTIPLY = range(3)
-
-
-@_fast
+@fast
 def _put(state, slot, place, value, mode):
     if mode == STORE:
         state[slot, place] = value
@@ -225,7 +201,7 @@ def _put(state, slot, place, value, mode):
         state[slot, place] *= value
 
 
-@_fast
+@fast
 def _dot_slots(row, scale, bias, inputs, state, place, mode):
     """The dot product of one row of a matrix with the input of every slot, four slots at a time."""
     whole = len(state) // 4 * 4
@@ -239,13 +215,13 @@ def _dot_slots(row, scale, bias, inputs, state, place, mode):
         _put(state, slot, place, _dot(row, inputs[slot]) * scale + bias, mode)
 
 
-@_fast
+@fast
 def _quantizes_inputs(op):
     """Whether a product quantizes its inputs to 8 bits as well as its weights."""
     return HAS_AVX2 and op[PRECISION] == INT8 and op[COLUMNS] % GROUP == 0
 
 
-@_fast
+@fast
 def _matmul_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, corrections):
     """Multiply rows `first + shift` to `last + shift` of a matrix with all inputs; write to `first` … of the target."""
     target, columns = op[TARGET], op[COLUMNS]
@@ -279,13 +255,13 @@ def _matmul_rows(op, first, last, shift, mode, state, inputs, codes, code_scales
             _dot_slots(floats, scale, bias, inputs, state, target + place, mode)
 
 
-@_fast
+@fast
 def _first_row(rows, rank, size):
     """The first row of a thread, aligned to cache lines, so that loops vectorize alike for any number of threads."""
     return rows if rank == size else rows * rank // size // LINE * LINE
 
 
-@_fast
+@fast
 def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, constants):
     """Norm, matrix product, activation. Each thread computes all inputs, which is faster than synchronizing."""
     columns, source, target = op[COLUMNS], op[SOURCE], op[TARGET]
@@ -314,7 +290,7 @@ def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, cons
 # Attention ----------------------------------------------------------------------------------------------------
 
 
-@_fast
+@fast
 def _prepare(op, x, position, gain, out, constants):
     """Apply QK norm and rotary positions to a query or key of one head, if the model has them."""
     width = op[WIDTH]
@@ -332,7 +308,7 @@ def _prepare(op, x, position, gain, out, constants):
             out[i + half] = b * cosine[i] + a * sine[i]
 
 
-@_fast
+@fast
 def _store(x, at, address, scale_address, width):
     """Store a key or value at index `at` of a cache, in fp32, or in int8 if it has scales."""
     if scale_address:
@@ -351,7 +327,7 @@ def _store(x, at, address, scale_address, width):
             floats[i] = x[i]
 
 
-@_fast
+@fast
 def _softmax(scores):
     """Softmax in place."""
     largest = scores[0]
@@ -366,23 +342,23 @@ def _softmax(scores):
         scores[t] *= inverse
 
 
-@_fast
+@fast
 def _place(past, t, stride, base):
     return past[t] * stride + base + t
 
 
-@_fast
+@fast
 def _row(kind, size, address, at, width):
     """The key or value at index `at` of a cache, with elements of `size` bytes."""
     return carray(pointer(address + at * width * size), width, kind)
 
 
-@_fast
+@fast
 def _scale(address, at):
     return carray(pointer(address + at * 4), 1, np.float32)[0]
 
 
-@_fast
+@fast
 def _attention(kind, q, out, scores, past, stride, base, keys, key_scales, values, value_scales):
     """Attention of one query over a cache with elements of type `kind`, four positions at a time.
 
@@ -409,14 +385,10 @@ def _attention(kind, q, out, scores, past, stride, base, keys, key_scales, value
             scores[t] *= _scale(value_scales, _place(past, t, stride, base))
     out[:] = np.float32(0.0)
     for t in range(0, whole, 4):
-        a, b = (
-            _row(kind, size, values, _place(past, t, stride, base), width),
-            _row(kind, size, values, _place(past, t + 1, stride, base), width),
-        )
-        c, d = (
-            _row(kind, size, values, _place(past, t + 2, stride, base), width),
-            _row(kind, size, values, _place(past, t + 3, stride, base), width),
-        )
+        a = _row(kind, size, values, _place(past, t, stride, base), width)
+        b = _row(kind, size, values, _place(past, t + 1, stride, base), width)
+        c = _row(kind, size, values, _place(past, t + 2, stride, base), width)
+        d = _row(kind, size, values, _place(past, t + 3, stride, base), width)
         w, x, y, z = scores[t], scores[t + 1], scores[t + 2], scores[t + 3]
         for i in range(width):
             out[i] += w * np.float32(a[i]) + x * np.float32(b[i]) + y * np.float32(c[i]) + z * np.float32(d[i])
@@ -426,8 +398,8 @@ def _attention(kind, q, out, scores, past, stride, base, keys, key_scales, value
             out[i] += w * np.float32(a[i])
 
 
-@_fast
-def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, positions, turns, history, constants):
+@fast
+def _attend(op, rank, size, state, buffers, caches, rows, lines, positions, history, constants):
     """Self-attention: append the new keys and values to the cache, then attend over it for each slot."""
     heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
     shared = heads // groups
@@ -436,6 +408,7 @@ def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, posit
     prepared, scores = buffers[:width], buffers[width:]
     slots, source = len(state), op[SOURCE]
     gain_of_keys = op[GAIN] + width * 4 if op[GAIN] else 0
+    capacity = history.shape[1]
     stride = groups * capacity
     for group in range(groups * rank // size, groups * (rank + 1) // size):
         base = group * capacity
@@ -443,14 +416,14 @@ def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, posit
             at = lines[slot] * stride + base + positions[slot]
             k = source + (heads + group) * width
             v = k + groups * width
-            _prepare(op, state[slot, k : k + width], turns[slot], gain_of_keys, prepared, constants)
+            _prepare(op, state[slot, k : k + width], positions[slot], gain_of_keys, prepared, constants)
             _store(prepared, at, keys, key_scales, width)
             _store(state[slot, v : v + width], at, values, value_scales, width)
         for slot in range(slots):
             past = history[rows[slot], : positions[slot] + 1]
             for head in range(group * shared, (group + 1) * shared):
                 q = source + head * width
-                _prepare(op, state[slot, q : q + width], turns[slot], op[GAIN], prepared, constants)
+                _prepare(op, state[slot, q : q + width], positions[slot], op[GAIN], prepared, constants)
                 out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
                 if key_scales:
                     _attention(
@@ -462,7 +435,7 @@ def _attend(op, rank, size, state, buffers, caches, capacity, rows, lines, posit
                     )
 
 
-@_fast
+@fast
 def _cross_attend(op, rank, size, state, buffers, source_of, lengths, history, constants):
     """Cross-attention of each slot over the memory of its source."""
     heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
@@ -482,7 +455,7 @@ def _cross_attend(op, rank, size, state, buffers, source_of, lengths, history, c
 # Embedding ----------------------------------------------------------------------------------------------------
 
 
-@_fast
+@fast
 def _embed(op, rank, size, state, ids, positions, constants):
     columns, target = op[COLUMNS], op[TARGET]
     for slot in range(rank, len(state), size):
@@ -516,30 +489,28 @@ def _embed(op, rank, size, state, ids, positions, constants):
             _normalize(x, x, op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
 
 
-@_fast
+@fast
 def run(
     rank,
     size,
     program,
+    constants,
+    barrier,
     state,
+    buffers,
     inputs,
     codes,
     code_scales,
     corrections,
-    buffers,
-    caches,
-    capacity,
     ids,
     rows,
-    lines,
     positions,
-    turns,
+    lines,
     history,
+    caches,
     source_of,
     source_lengths,
     source_history,
-    constants,
-    barrier,
 ):
     """Run one step: the share of thread `rank` of `size` in every operation."""
     meeting = barrier.ctypes.data
@@ -548,21 +519,7 @@ def run(
         if op[OPERATION] == LINEAR:
             _linear(op, rank, size, state, inputs[rank], codes[rank], code_scales[rank], corrections[rank], constants)
         elif op[OPERATION] == ATTEND:
-            _attend(
-                op,
-                rank,
-                size,
-                state,
-                buffers[rank],
-                caches,
-                capacity,
-                rows,
-                lines,
-                positions,
-                turns,
-                history,
-                constants,
-            )
+            _attend(op, rank, size, state, buffers[rank], caches, rows, lines, positions, history, constants)
         elif op[OPERATION] == CROSS_ATTEND:
             _cross_attend(op, rank, size, state, buffers[rank], source_of, source_lengths, source_history, constants)
         elif op[OPERATION] == EMBED:

@@ -17,21 +17,13 @@ from regard.generation.compiled import kernels as k
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
 from regard.nn.blocks import Block, Residual
+from regard.nn.layers import LayerNorm, RMSNorm
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import LayerNorm, RMSNorm
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 from regard.nn.quantized import QuantizedWeight
 
 PRECISIONS = {"int8": k.INT8, "int4": k.INT4}
-ACTIVATIONS = {
-    "relu": k.RELU,
-    "gelu": k.GELU,
-    "gelu-tanh": k.GELU_TANH,
-    "silu": k.SILU,
-    "relu2": k.RELU2,
-    "swiglu": k.SWIGLU,
-}
-
+ACTIVATIONS = dict(relu=k.RELU, gelu=k.GELU, silu=k.SILU, relu2=k.RELU2, swiglu=k.SWIGLU) | {"gelu-tanh": k.GELU_TANH}
 
 Matrix = Tensor | QuantizedWeight
 Numbers = dict[int, int | str]  # column of an operation → value; parts of the state by name
@@ -49,6 +41,7 @@ class Program:
     widths: dict[str, int] = field(default_factory=dict)  # part of the state → its width
     widest: int = 0  # largest number of inputs of a matrix
     vocab_size: int = 0
+    quantized: bool = False
     caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: num_kv_heads, head_dim
     cross_attentions: list[int] = field(default_factory=list)  # indices of the cross-attention operations
     weight_bytes: int = 0  # read in each step
@@ -62,19 +55,14 @@ class Program:
 
     @property
     def places(self) -> dict[str, int]:
-        """The first column of each part of the state, aligned to cache lines."""
-        ends = list(itertools.accumulate(-(-width // k.LINE) * k.LINE for width in self.widths.values()))
-        return dict(zip(self.widths, [0, *ends], strict=False))
-
-    @property
-    def state_width(self) -> int:
-        return sum(-(-width // k.LINE) * k.LINE for width in self.widths.values())
+        """The first column of each part of the state."""
+        return dict(zip(self.widths, itertools.accumulate(self.widths.values(), initial=0), strict=False))
 
     # Parts -----------------------------------------------------------------------------------------------------
 
     def place(self, name: str, width: int) -> str:
-        """Reserve at least `width` columns for the part `name` of the state."""
-        self.widths[name] = max(width, self.widths.get(name, 0))
+        """Reserve at least `width` columns, rounded up to cache lines, for the part `name` of the state."""
+        self.widths[name] = max(-(-width // k.LINE) * k.LINE, self.widths.get(name, 0))
         return name
 
     def address(self, tensor: Tensor | None) -> int:
@@ -98,22 +86,20 @@ class Program:
         return {**shape, k.PRECISION: PRECISIONS[weight.precision], k.WEIGHT: codes, k.SCALE: scales}
 
     def norm(self, module: nn.Module) -> Numbers:
-        if isinstance(module, LayerNorm):
-            kind, shift = k.LAYER_NORM, module.bias
-        elif isinstance(module, RMSNorm):
-            kind, shift = k.RMS_NORM, None
-        else:
+        if not isinstance(module, LayerNorm | RMSNorm):
             return {}
-        return {
-            k.NORM: kind,
-            k.GAIN: self.address(module.weight),
-            k.SHIFT: self.address(shift),
-            k.EPSILON: self.constant(module.eps),
-        }
+        kind, bias = (k.LAYER_NORM, module.bias) if isinstance(module, LayerNorm) else (k.RMS_NORM, None)
+        gain, shift = self.address(module.weight), self.address(bias)
+        return {k.NORM: kind, k.GAIN: gain, k.SHIFT: shift, k.EPSILON: self.constant(module.eps)}
 
     # Operations ------------------------------------------------------------------------------------------------
 
-    def embed(self, weight: Matrix, *, factor: float = 1.0, positions: Tensor | None, norm: nn.Module) -> None:
+    def embed(self, weight: Matrix, positions: nn.Module, norm: nn.Module, *, factor: float = 1.0) -> None:
+        table: Tensor | None = None  # the vectors that the model adds for positions, (positions, D)
+        if isinstance(positions, LearnedPositions):
+            table = positions.weight
+        elif isinstance(positions, SinusoidalPositions):
+            table = positions.first(self.capacity)
         self.operations.append(
             {
                 k.OPERATION: k.EMBED,
@@ -121,13 +107,14 @@ class Program:
                 **self.norm(norm),
                 k.TARGET: self.place("x", self.width),
                 k.FACTOR: self.constant(factor),
-                k.POSITIONS: self.address(positions),
+                k.POSITIONS: self.address(table),
             }
         )
 
     def linear(
         self,
-        module: nn.Linear,
+        weight: Matrix,
+        bias: Tensor | None,
         source: str,
         target: str,
         *,
@@ -136,51 +123,41 @@ class Program:
         added: bool = False,
     ) -> None:
         """A linear layer, with an optional norm before it and activation after it; `added` adds to the target."""
-        rows, columns = module.weight.shape
+        rows, columns = weight.shape
         self.operations.append(
             {
                 k.OPERATION: k.LINEAR,
-                **self.matrix(module.weight),
+                **self.matrix(weight),
                 **(norm or {}),
-                k.BIAS: self.address(module.bias),
+                k.BIAS: self.address(bias),
                 k.SOURCE: self.place(source, columns),
                 k.TARGET: self.place(target, rows // 2 if activation == k.SWIGLU else rows),
                 k.ACTIVATION: activation,
                 k.ADDED: int(added),
             }
         )
-        self.weight_bytes += module.weight.nbytes
-
-    def output(self, weight: Matrix, *, norm: nn.Module, bias: Tensor | None = None) -> None:
-        rows, columns = weight.shape
-        self.operations.append(
-            {
-                k.OPERATION: k.LINEAR,
-                **self.matrix(weight),
-                **self.norm(norm),
-                k.BIAS: self.address(bias),
-                k.SOURCE: self.place("x", columns),
-                k.TARGET: self.place("logits", rows),
-            }
-        )
-        self.vocab_size = rows
         self.weight_bytes += weight.nbytes
 
-    def attend(self, attention: MultiHeadAttention, source: str, target: str) -> None:
+    def output(self, weight: Matrix, norm: nn.Module, bias: Tensor | None = None) -> None:
+        self.linear(weight, bias, "x", "logits", norm=self.norm(norm))
+        self.vocab_size, self.quantized = weight.shape[0], isinstance(weight, QuantizedWeight)
+
+    def attention(self, attention: MultiHeadAttention, residual: Residual) -> None:
+        first, last = attention.q_proj if attention.cross else attention.qkv_proj, attention.out_proj
+        self.linear(first.weight, first.bias, "x", "joint", norm=self.before(residual))
         operation: Numbers = {
             k.HEADS: attention.num_heads,
             k.GROUPS: attention.num_kv_heads,
             k.WIDTH: attention.head_dim,
-            k.SOURCE: source,
-            k.TARGET: self.place(target, attention.num_heads * attention.head_dim),
+            k.SOURCE: "joint",
+            k.TARGET: self.place("heads", attention.num_heads * attention.head_dim),
         }
         if attention.norm is not None:
-            operation[k.NORM] = k.RMS_NORM
-            operation[k.EPSILON] = self.constant(attention.norm.eps)
+            operation |= {k.NORM: k.RMS_NORM, k.EPSILON: self.constant(attention.norm.eps)}
             operation[k.GAIN] = self.address(attention.qk_scale)
         if attention.rotary is not None:
             cosine, sine = attention.rotary.first(self.capacity)
-            operation[k.ROTARY], operation[k.POSITIONS] = self.address(cosine), self.address(sine)
+            operation |= {k.ROTARY: self.address(cosine), k.POSITIONS: self.address(sine)}
         if attention.cross:
             operation[k.OPERATION] = k.CROSS_ATTEND
             self.cross_attentions.append(len(self.operations))
@@ -188,24 +165,19 @@ class Program:
             operation |= {k.OPERATION: k.ATTEND, k.LAYER: len(self.caches)}
             self.caches.append((attention.num_kv_heads, attention.head_dim))
         self.operations.append(operation)
+        self.linear(last.weight, last.bias, "heads", "x", added=True)
+        self.after(residual)
 
     def block(self, block: nn.Module) -> None:
         assert isinstance(block, Block)
-        attention, feed_forward, cross = block.self_attention, block.feed_forward, block.cross_attention
-        self.linear(attention.qkv_proj, "x", "joint", norm=self.before(block.self_residual))
-        self.attend(attention, "joint", "heads")
-        self.linear(attention.out_proj, "heads", "x", added=True)
-        self.after(block.self_residual)
-        if cross is not None and block.cross_residual is not None:
-            self.linear(cross.q_proj, "x", "query", norm=self.before(block.cross_residual))
-            self.attend(cross, "query", "heads")
-            self.linear(cross.out_proj, "heads", "x", added=True)
-            self.after(block.cross_residual)
-        activation = ACTIVATIONS[feed_forward.activation]
-        norm = self.before(block.feed_forward_residual)
-        self.linear(feed_forward.up_proj, "x", "hidden", norm=norm, activation=activation)
-        self.linear(feed_forward.down_proj, "hidden", "x", added=True)
-        self.after(block.feed_forward_residual)
+        self.attention(block.self_attention, block.self_residual)
+        if block.cross_attention is not None and block.cross_residual is not None:
+            self.attention(block.cross_attention, block.cross_residual)
+        up, down, residual = block.feed_forward.up_proj, block.feed_forward.down_proj, block.feed_forward_residual
+        activation = ACTIVATIONS[block.feed_forward.activation]
+        self.linear(up.weight, up.bias, "x", "hidden", norm=self.before(residual), activation=activation)
+        self.linear(down.weight, down.bias, "hidden", "x", added=True)
+        self.after(residual)
 
     def before(self, residual: Residual) -> Numbers:
         """The pre-norm, fused into the first linear layer of a sublayer: x + f(norm(x))."""
@@ -219,37 +191,26 @@ class Program:
 
 
 def gpt_program(model: GPT) -> Program:
-    config = model.config
-    program = Program(width=config.d_model, capacity=config.context_length)
-    learned = model.embedding.positions.weight if isinstance(model.embedding.positions, LearnedPositions) else None
-    program.embed(model.embedding.weight, positions=learned, norm=model.embedding.norm)
+    program, embedding = Program(width=model.config.d_model, capacity=model.config.context_length), model.embedding
+    program.embed(embedding.weight, embedding.positions, embedding.norm)
     for block in model.decoder:
         program.block(block)
-    program.output(model.output_weight, norm=model.norm)
+    program.output(model.output_weight, model.norm)
     return program
 
 
 def translation_program(model: Transformer, capacity: int) -> Program:
     """The decoder of an encoder-decoder, for targets of up to `capacity` tokens."""
     program, embedding = Program(width=model.config.d_model, capacity=capacity), model.target_embedding
-    program.embed(
-        embedding.weight, factor=embedding.factor, positions=_table(embedding.positions, capacity), norm=embedding.norm
-    )
+    program.embed(embedding.weight, embedding.positions, embedding.norm, factor=embedding.factor)
     for block in model.decoder:
         program.block(block)
-    program.output(model.output_weight, bias=model.output_bias, norm=model.decoder_norm)
+    program.output(model.output_weight, model.decoder_norm, model.output_bias)
     return program
 
 
 def head_program(model: GPT) -> Program:
     """Only the output matrix, applied to hidden states after the final norm."""
     program = Program(width=model.config.d_model, capacity=0)
-    program.output(model.output_weight, norm=nn.Identity())
+    program.output(model.output_weight, nn.Identity())
     return program
-
-
-def _table(positions: nn.Module, capacity: int) -> Tensor | None:
-    """The position embeddings, (positions, D); None if the model adds none."""
-    if isinstance(positions, LearnedPositions):
-        return positions.weight
-    return positions.first(capacity) if isinstance(positions, SinusoidalPositions) else None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.generation.compiled.barrier import wait_for
+from regard.generation.compiled.intrinsics import wait_for
 
 Job = Callable[..., Any]  # takes rank, number of threads and arguments; must release the GIL
 MOST = 256  # threads

@@ -31,12 +31,10 @@ from regard.models.bert.config import BertConfig
 from regard.models.heads import MLM_KINDS, NSP_KINDS, HeadConfig
 from regard.nn import masks
 from regard.nn.blocks import Block, Residual
-from regard.nn.dropout import Dropout
-from regard.nn.feed_forward import ACTIVATIONS, FeedForward
 from regard.nn.hooks import HookPoint, has_hooks
 from regard.nn.init import Linear, new_parameter, weights_are_empty
+from regard.nn.layers import ACTIVATIONS, Dropout, FeedForward, LayerNorm
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import LayerNorm
 from regard.nn.positions import LearnedPositions
 from regard.utils.errors import UsageError
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from regard.models.config import AttentionModelConfig
-from regard.nn.types import Activation, NormKind
+from regard.nn.config import Activation, NormKind
 from regard.utils.errors import UsageError
 
 Positions = Literal["rotary", "learned", "none"]

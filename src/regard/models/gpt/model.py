@@ -26,13 +26,11 @@ from torch import Tensor, nn
 from regard.models.gpt.config import GPTConfig
 from regard.nn import masks
 from regard.nn.blocks import Block, BlockCache, Residual
-from regard.nn.dropout import Dropout
-from regard.nn.feed_forward import FeedForward
 from regard.nn.hooks import HookPoint
 from regard.nn.init import new_parameter, weights_are_empty
+from regard.nn.layers import Dropout, FeedForward, make_norm
 from regard.nn.masks import AttentionMask
 from regard.nn.multihead import MultiHeadAttention
-from regard.nn.norms import make_norm
 from regard.nn.positions import LearnedPositions, RotaryPositions, make_positions
 
 GPT2_STD = 0.02

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from regard.models.config import AttentionModelConfig
-from regard.nn.types import Activation, Layout, NormKind, Placement, PositionKind
+from regard.nn.config import Activation, Layout, NormKind, Placement, PositionKind
 
 
 class TransformerConfig(AttentionModelConfig):

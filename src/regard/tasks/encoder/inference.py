@@ -20,8 +20,8 @@ from regard.models.bert.model import Bert
 from regard.nn import masks
 from regard.nn.attention import attention
 from regard.nn.blocks import Block
-from regard.nn.feed_forward import ACTIVATIONS
 from regard.nn.hooks import has_hooks
+from regard.nn.layers import ACTIVATIONS
 from regard.nn.threads import one_thread
 
 R = TypeVar("R")

@@ -27,9 +27,8 @@ from regard.metrics.score import Score
 from regard.models.bert.model import STD, BertForPretraining
 from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace
-from regard.nn.init import seeded_init
+from regard.nn.init import ppmi_vectors, seeded_init
 from regard.nn.positions import sinusoids
-from regard.nn.ppmi_init import ppmi_vectors
 from regard.nn.state_dict import load_into, unique_tensors
 from regard.tasks.base import describe_model
 from regard.tasks.corpus import MAX_VALIDATION_TOKENS, CorpusSplits

@@ -13,7 +13,8 @@ import torch
 
 from regard.data.corpus import Ids
 from regard.generation.backend import gpt_decoder
-from regard.generation.generation_state import GenerationState, SpeculativeDecoder, generate, keep_last
+from regard.generation.decoder import SpeculativeDecoder
+from regard.generation.sampling import GenerationState, keep_last
 from regard.generation.search import Hypothesis, beam_search
 from regard.generation.streaming import StoppingStream, behind
 from regard.metrics.score import Score, Scores
@@ -304,7 +305,7 @@ class TextGenerator(LanguageModel[Generation]):
         return results
 
     def _generation(self, prompts: Sequence[str], config: GenerateConfig) -> GenerationState:
-        return generate(
+        return GenerationState(
             self.decoder(config.max_new_tokens, len(prompts)),
             [self.prompt_ids(prompt) for prompt in prompts],
             config=config,

@@ -19,9 +19,9 @@ from regard.data.pairs import Pair
 from regard.generation.config import SearchConfig
 from regard.metrics.score import Score
 from regard.nn import masks
-from regard.nn.dropout import generator
 from regard.nn.hooks import Trace
 from regard.nn.init import seeded_init
+from regard.nn.layers import generator
 from regard.nn.loss import linear_cross_entropy
 from regard.nn.masks import pad
 from regard.tasks.base import Splits, describe_model

@@ -1,4 +1,4 @@
-"""Options of LoRA adapters. Does not import torch."""
+"""Options of layers and adapters. Does not import torch, so that configs are checked before it is loaded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from regard.utils.config import Config
+
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "relu2", "swiglu"]
+Layout = Literal["interleaved", "halves"]  # order of sines and cosines
+NormKind = Literal["layer", "rms"]
+Placement = Literal["pre", "post"]  # of a norm: before each sublayer, or after it as in 2017
+PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 
 
 class LoRAConfig(Config):
