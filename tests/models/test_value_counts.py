@@ -42,7 +42,7 @@ def test_the_factors_are_the_parameters_of_a_layer(shared: int | None) -> None:
     assert counts.factored == values + attention.out_proj.weight.numel()
 
 
-def test_layers_with_other_numbers_of_heads() -> None:
+def test_layers_with_different_head_counts() -> None:
     config = GPTConfig(
         vocab_size=7, num_layers=3, d_model=14, num_heads=2, head_dim=6, num_heads_by_layer={"decoder.1.self": 1}
     )
@@ -52,6 +52,6 @@ def test_layers_with_other_numbers_of_heads() -> None:
     assert "all heads" in str(counts)
 
 
-def test_numbers_as_they_are_said() -> None:
+def test_numbers_are_formatted_in_words() -> None:
     said = [spoken(n) for n in (7, 1_200, 5_600_000, 3.2e9, 4e12)]
     assert said == ["7", "1.2 thousand", "5.6 million", "3.2 billion", "4 trillion"]

@@ -42,6 +42,7 @@ from regard.nn.state_dict import check_fit, unique_tensors
 from regard.utils.errors import UsageError
 
 OUTPUT = "lm_head.weight"
+ROPE_TYPES = ("default", "llama3")
 MISTRAL_WINDOW = 4096  # transformers' default
 
 
@@ -118,7 +119,7 @@ _GPT2_FIXED = {
 
 def _read_gpt2(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
     width, heads = whole(settings, "n_embd"), whole(settings, "n_head")
-    refused.when(width % heads != 0, f"n_embd {width} is not a multiple of n_head {heads}")
+    refused.when(width % heads != 0, "n_head", heads, f"n_embd {width} is not a multiple of n_head {heads}")
     return dict(
         read_settings({**settings, "n_inner": whole(settings, "n_inner", 4 * width)}, _GPT2_SETTINGS),
         head_dim=width // heads,
@@ -197,10 +198,11 @@ def _read_shape(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any
     """Return our settings for sizes, heads and rotary positions, including the scaling of Llama 3.1."""
     rope = {**_part(settings, "rope_scaling"), **_part(settings, "rope_parameters")}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    refused.when(kind not in ("default", "llama3"), f"rope_type is {kind!r}")
+    refused.when(kind not in ROPE_TYPES, "rope_type", kind, f"rope_type is {kind!r}", ROPE_TYPES)
     shape = read_settings(settings, _LLAMA_SETTINGS)
     head_dim = whole(settings, "head_dim", shape["d_model"] // shape["num_heads"])
-    refused.when(head_dim % 2 != 0, f"head_dim is {head_dim}, but rotary positions need an even head_dim")
+    reason = f"head_dim is {head_dim}, but rotary positions need an even head_dim"
+    refused.when(head_dim % 2 != 0, "head_dim", head_dim, reason)
     return dict(
         shape,
         head_dim=head_dim,
@@ -213,7 +215,7 @@ def _read_shape(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any
 def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = settings.get(name) or {}
     if not isinstance(part, Mapping):
-        raise UsageError(f"{name} must be a JSON object, got {part!r}.")
+        raise UsageError(f"{name} must be a JSON object, got {part!r}.", argument=name, value=part)
     return part
 
 
@@ -232,12 +234,14 @@ def _write_shape(config: GPTConfig) -> dict[str, Any]:
 
 def _read_llama(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
     layers = settings.get("layer_types") or []
-    refused.when(any(layer != "full_attention" for layer in layers), "layer_types has values other than full_attention")
+    other = [layer for layer in layers if layer != "full_attention"]
+    reason = "layer_types has values other than full_attention"
+    refused.when(bool(other), "layer_types", other, reason, ("full_attention",))
     shape = _read_shape(settings, refused)
     context = shape["context_length"]
     window = settings.get("sliding_window", MISTRAL_WINDOW) if settings["model_type"] == "mistral" else None
-    if window is not None and window < context:
-        refused.when(True, f"sliding_window is {window}, less than max_position_embeddings {context}")
+    reason = f"sliding_window is {window}, less than max_position_embeddings {context}"
+    refused.when(window is not None and window < context, "sliding_window", window, reason)
     return shape
 
 

@@ -42,6 +42,7 @@ from regard.models.formats import (
     Pairs,
     Refusals,
     Setting,
+    errors_at,
     flag,
     join,
     layer_pairs,
@@ -151,7 +152,8 @@ def tensors_from_hf(
     converted = (*_POSITIONS, *_EMBEDDINGS, _LOGITS_BIAS)
     given |= {name: tensor for name, tensor in tensors.items() if name not in converted}
     pairs = _pairs(config)
-    check_fit(given, split(_expected(config), pairs), f"{CLASS} from {path}")
+    with errors_at(path):
+        check_fit(given, split(_expected(config), pairs), f"{CLASS} from {path}")
     ours = join(given, pairs)
 
     # Zero biases are dropped, unless the model that was exported had biases.
@@ -173,17 +175,17 @@ def tensors_from_hf(
 def _read_shape(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
     refused.unless(settings, _FIXED)
     architectures = settings.get("architectures") or [CLASS]
-    refused.when(architectures != [CLASS], f"architectures is {architectures!r} (must be {[CLASS]!r})")
+    reason = f"architectures is {architectures!r} (must be {[CLASS]!r})"
+    refused.when(architectures != [CLASS], "architectures", architectures, reason, [CLASS])
     shape = read_settings(settings, _SETTINGS)
     for kind, ours, default in (("ffn_dim", "d_ff", 4096), ("attention_heads", "num_heads", 16)):
         one, other = shape[ours], whole(settings, f"decoder_{kind}", default)
-        refused.when(one != other, f"encoder_{kind} is {one} and decoder_{kind} is {other} (must be equal)")
+        reason = f"encoder_{kind} is {one} and decoder_{kind} is {other} (must be equal)"
+        refused.when(one != other, f"decoder_{kind}", other, reason, [one])
     activation = refused.activation(settings, "activation_function", "gelu", _ACTIVATIONS)
     width, heads = shape["d_model"], shape["num_heads"]
-    refused.when(
-        width % heads != 0 or width % 2 != 0,
-        f"d_model is {width} with {heads} attention heads (must be even and a multiple of the number of heads)",
-    )
+    reason = f"d_model is {width} with {heads} attention heads (must be even and a multiple of the number of heads)"
+    refused.when(width % heads != 0 or width % 2 != 0, "d_model", width, reason)
     refused.check()
     return {**shape, "head_dim": width // heads, "activation": activation}
 
@@ -201,7 +203,9 @@ def _refuse_positions(tensors: Mapping[str, Tensor], path: Path) -> None:
             table = sinusoids(length, width, layout="halves")
             if not torch.allclose(tensors[name].float(), table, atol=2e-3):  # fp16 rounds by up to 1e-3
                 raise FolderError(
-                    f"{path}: {name} must hold sinusoids; regard supports Marian models only with sinusoidal positions."
+                    f"{path}: {name} must hold sinusoids, because regard supports no other positions in Marian models.",
+                    argument=name,
+                    path=path,
                 )
 
 
@@ -227,7 +231,9 @@ def _one_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) -> T
         if name in stored and not torch.equal(stored[name], first):
             raise FolderError(
                 f"{path}: {name} must be identical to the other embedding matrices, because tie_word_embeddings is "
-                "true, but its values differ."
+                "true, but its values differ.",
+                argument=name,
+                path=path,
             )
     return first
 
@@ -236,7 +242,12 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
     for name in names:
         if name in stored:
             return stored[name]
-    raise FolderError(f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models.")
+    raise FolderError(
+        f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models.",
+        argument=names[0],
+        allowed=names,
+        path=path,
+    )
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
