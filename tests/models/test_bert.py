@@ -30,11 +30,11 @@ from regard.utils.errors import UsageError
 SMALL = dict(vocab_size=11, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=7, context_length=13)
 IDS = torch.tensor([[1, 5, 9, 2, 0], [1, 3, 2, 4, 2]])
 LENGTHS = torch.tensor([4, 5])
-SEGMENTS = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]])
+TYPE_IDS = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]])
 
 
 def random(model: nn.Module) -> Any:
-    """The model in float64 with random numbers everywhere, since some of them start at zero or one."""
+    """Return the model in float64 with random values in all parameters, because some start at zero or one."""
     torch.manual_seed(1)
     for param in model.parameters():
         nn.init.normal_(param, std=0.5)
@@ -72,12 +72,12 @@ def test_the_count_of_bert_base_by_hand() -> None:
 
 def test_m145_the_input_is_the_normalized_sum_of_three_embeddings() -> None:
     embedding = random(Embedding(BertConfig(**SMALL)))
-    found = embedding(IDS, SEGMENTS)
+    found = embedding(IDS, TYPE_IDS)
     for row, places in enumerate(IDS.tolist()):
         for place, id_ in enumerate(places):
             added = (
                 embedding.weight[id_]
-                + embedding.token_types.weight[SEGMENTS[row, place]]
+                + embedding.token_types.weight[TYPE_IDS[row, place]]
                 + embedding.positions.weight[place]
             )
             mean = added.sum() / 14
@@ -86,15 +86,15 @@ def test_m145_the_input_is_the_normalized_sum_of_three_embeddings() -> None:
             torch.testing.assert_close(found[row, place], expected, atol=1e-12, rtol=0)
 
 
-def test_one_text_is_the_first_segment() -> None:
+def test_token_types_default_to_zero() -> None:
     model = random(Bert(BertConfig(**SMALL)))
     assert torch.equal(model(IDS), model(IDS, None, torch.zeros_like(IDS)))
-    assert not torch.equal(model(IDS), model(IDS, None, SEGMENTS))
+    assert not torch.equal(model(IDS), model(IDS, None, TYPE_IDS))
 
 
 def test_the_encoder_equals_the_post_norm_encoder_of_torch() -> None:
     model = random(Bert(BertConfig(**SMALL)))
-    x: Tensor = model.embedding(IDS, SEGMENTS)
+    x: Tensor = model.embedding(IDS, TYPE_IDS)
     padding = torch.arange(5) >= LENGTHS[:, None]
     for block in model.encoder:
         layer = nn.TransformerEncoderLayer(14, 2, 22, 0.0, "gelu", 1e-12, batch_first=True, dtype=torch.float64).eval()
@@ -114,7 +114,7 @@ def test_the_encoder_equals_the_post_norm_encoder_of_torch() -> None:
         }
         layer.load_state_dict(theirs)
         x = layer(x, src_key_padding_mask=padding)
-    found = model(IDS, LENGTHS, SEGMENTS)
+    found = model(IDS, LENGTHS, TYPE_IDS)
     for row, length in enumerate(LENGTHS.tolist()):
         torch.testing.assert_close(found[row, :length], x[row, :length], atol=1e-10, rtol=0)
 
@@ -143,16 +143,16 @@ def test_token_classification_has_no_pooler() -> None:
 
 def test_mlm_logits_use_the_token_embedding_table() -> None:
     model = random(BertForPretraining(BertConfig(**SMALL)))
-    words, follows = model(IDS, LENGTHS, SEGMENTS)
-    hidden = model.bert(IDS, LENGTHS, SEGMENTS)
+    mlm, nsp = model(IDS, LENGTHS, TYPE_IDS)
+    hidden = model.bert(IDS, LENGTHS, TYPE_IDS)
     head: MLMHead = model.mlm
     inner = hidden @ head.dense.weight.T + head.dense.bias
     inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))  # GELU, by its definition
     deviation = (inner.var(dim=-1, unbiased=False, keepdim=True) + 1e-12).sqrt()
     inner = (inner - inner.mean(dim=-1, keepdim=True)) / deviation * head.norm.weight + head.norm.bias
-    torch.testing.assert_close(words, inner @ model.bert.embedding.weight.T + head.bias, atol=1e-10, rtol=0)
+    torch.testing.assert_close(mlm, inner @ model.bert.embedding.weight.T + head.bias, atol=1e-10, rtol=0)
     pooled = model.bert.pool(hidden)
-    torch.testing.assert_close(follows, pooled @ model.nsp.output.weight.T + model.nsp.output.bias)
+    torch.testing.assert_close(nsp, pooled @ model.nsp.output.weight.T + model.nsp.output.bias)
     names = dict(model.named_parameters())
     assert not any(tuple(param.shape) == (11, 14) for name, param in names.items() if name != "bert.embedding.weight")
 
@@ -176,7 +176,7 @@ def test_outputs_of_the_task_heads() -> None:
             BertForQuestionAnswering(config),
         )
     )
-    inputs = (IDS, LENGTHS, SEGMENTS)
+    inputs = (IDS, LENGTHS, TYPE_IDS)
     pooled = sequence.bert.pool(sequence.bert(*inputs))
     expected = torch.einsum("bi,oi->bo", pooled, sequence.head.output.weight) + sequence.head.output.bias
     torch.testing.assert_close(sequence(*inputs), expected)
@@ -305,16 +305,16 @@ def test_an_architecture_of_another_package_may_support_its_own_head_kinds() -> 
 def test_training_computes_the_last_block_at_the_first_token_only(lengths: Tensor | None) -> None:
     """Logits and gradients equal those of the full computation, which runs in evaluation and with hooks."""
     model = random(BertForSequenceClassification(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
-    whole = model(IDS, lengths, SEGMENTS)
+    whole = model(IDS, lengths, TYPE_IDS)
     expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
-    assert model.bert(IDS, lengths, SEGMENTS, at_first=True).shape == (2, 1, 14)
+    assert model.bert(IDS, lengths, TYPE_IDS, at_first=True).shape == (2, 1, 14)
     model.train()
-    quick = model(IDS, lengths, SEGMENTS)
+    quick = model(IDS, lengths, TYPE_IDS)
     found = torch.autograd.grad(quick.square().sum(), list(model.parameters()))
     for one, other in zip((quick, *found), (whole, *expected), strict=True):
         torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
     with capture(model) as trace:
-        torch.testing.assert_close(model(IDS, lengths, SEGMENTS), whole, atol=1e-11, rtol=1e-11)
+        torch.testing.assert_close(model(IDS, lengths, TYPE_IDS), whole, atol=1e-11, rtol=1e-11)
     assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)
 
 
@@ -323,14 +323,14 @@ def test_token_classification_computes_the_last_block_at_the_given_places_only(l
     """Logits and gradients equal those of the full computation. Hooks see all positions."""
     model = random(BertForTokenClassification(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
     places = torch.tensor([6, 1, 2])
-    whole = model(IDS, lengths, SEGMENTS).flatten(0, 1)[places]
+    whole = model(IDS, lengths, TYPE_IDS).flatten(0, 1)[places]
     expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
-    quick = model(IDS, lengths, SEGMENTS, places=places)
+    quick = model(IDS, lengths, TYPE_IDS, places=places)
     found = torch.autograd.grad(quick.square().sum(), list(model.parameters()))
     for one, other in zip((quick, *found), (whole, *expected), strict=True):
         torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
     with capture(model) as trace:
-        torch.testing.assert_close(model(IDS, lengths, SEGMENTS, places=places), whole, atol=1e-11, rtol=1e-11)
+        torch.testing.assert_close(model(IDS, lengths, TYPE_IDS, places=places), whole, atol=1e-11, rtol=1e-11)
     assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)
 
 

@@ -1,4 +1,4 @@
-"""Counted costs: the formulas beside models that are built without weights, and readable units."""
+"""Costs: the formulas compared with models that are built without weights, and readable units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPT: published sizes, what position t sees, and settings that make no sense."""
+"""GPT: published sizes, initial weights, padding, and invalid settings."""
 
 from __future__ import annotations
 
@@ -93,8 +93,7 @@ def test_left_padding_does_not_change_the_logits() -> None:
         short, long = [5, 3, 8], [1, 9, 4, 2, 7]
         padded = torch.tensor([[0, 0, *short], long])
         together = model.logits(model.decode(padded, padding=torch.tensor([2, 0])))
-        # RotaryPositions positions are counted from the padding on: the same angles between tokens, from a table in
-        # fp32.
+        # Rotary positions include the padding. Only differences matter, but the table is in fp32.
         near = 1e-6 if positions == "rotary" else 1e-10
         torch.testing.assert_close(together[0, 2:], model(torch.tensor([short]))[0], atol=near, rtol=0)
         torch.testing.assert_close(together[1], model(torch.tensor([long]))[0], atol=1e-10, rtol=0)

@@ -1,4 +1,4 @@
-"""The encoder-decoder: its published sizes, what depends on what, and its config."""
+"""The encoder-decoder: published sizes, dependencies between inputs and outputs, and its config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TINY: dict[str, Any] = dict(
 
 
 def build(**settings: Any) -> Transformer:
-    """A small model in which every weight counts (a pre-norm one starts as the identity)."""
+    """Return a small model with random weights, because a new pre-norm model is the identity."""
     torch.manual_seed(0)
     return randomize(Transformer(TransformerConfig(**TINY | settings)))
 
@@ -149,7 +149,7 @@ SENTENCE_PAIRS = [
 
 
 def word_ids(*sentences: str) -> list[Tensor]:
-    """A number for each lower-cased word, the same in all sentences."""
+    """Return the ids of sentences: one id per lower-case word, the same in all sentences."""
     words = sorted({word for sentence in sentences for word in sentence.lower().split()})
     return [torch.tensor([[words.index(word) for word in sentence.lower().split()]]) for sentence in sentences]
 
@@ -306,7 +306,8 @@ def test_each_embedding_has_an_address() -> None:
     with edit(model, "target_embedding", torch.zeros_like):
         blank = model(source, target)
     assert not torch.equal(blank, model(source, target))
-    torch.testing.assert_close(blank[:, 0], blank[:, 1], atol=1e-5, rtol=0)  # no words, no positions: no difference
+    # Without tokens and positions, all outputs are equal.
+    torch.testing.assert_close(blank[:, 0], blank[:, 1], atol=1e-5, rtol=0)
 
 
 # --- Wrong use ----------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def settings(**changes: Any) -> TransformerConfig:
 
 
 def random_model(config: TransformerConfig, seed: int = 0) -> Transformer:
-    """Every parameter is random, norms and biases too, so that a mixed-up one shows."""
+    """Return a model with random parameters, including norms and biases, so that swapped tensors are found."""
     torch.manual_seed(seed)
     model = Transformer(config).eval()
     with torch.no_grad():
@@ -201,7 +201,7 @@ def test_transformers_computes_our_logits_and_the_import_restores_our_tensors(
     assert len(notes) == (config.source_vocab_size is not None)  # CTranslate2 needs one vocabulary
     expected = our_logits(model)
     torch.testing.assert_close(their_logits(tmp_path / "out")[..., : config.vocab_size], expected, atol=1e-4, rtol=0)
-    assert expected.std() > 0.1  # numbers that could differ
+    assert expected.std() > 0.1  # the logits are not all equal
 
     found = read_marian(tmp_path / "out")
     assert found.config == config
@@ -253,7 +253,7 @@ def test_transformers_generates_the_same_greedy_text(joint: Tokenizer, tmp_path:
         logits[[0, 1, 2]] = float("-inf")
         ids.append(int(logits.argmax()))
     if ids[-1] != 3:
-        ids.append(3)  # the class forces the end at the longest length
+        ids.append(3)  # MarianMTModel forces the end token at the maximum length
     theirs = transformers.MarianMTModel.from_pretrained(tmp_path).generate(source)
     assert theirs[0].tolist()[1:] == ids[1:]
     found = read_marian(tmp_path)
@@ -418,7 +418,7 @@ def test_import_and_export_restore_the_same_bits(changes: dict[str, Any], tmp_pa
         forbidden_ids=found.forbidden_ids,
     )
     assert len(notes) == ("decoder_vocab_size" in changes)
-    assert read_marian(out).generation["max_new_tokens"] == 60  # no more than the table of positions has
+    assert read_marian(out).generation["max_new_tokens"] == 60  # limited by max_position_embeddings
     before, after = (load_file(path / "model.safetensors") for path in (folder, out))
     if changes == {"tie_word_embeddings": False}:
         del before["model.shared.weight"]  # the class stores it and does not use it

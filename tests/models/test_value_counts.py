@@ -1,4 +1,4 @@
-"""How many parameters values take: by hand, and by counting the parameters of a layer that is built."""
+"""Parameter counts of the value path, calculated by hand and compared with a layer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_m119_two_smaller_matrices() -> None:
 
 
 def test_m120_billions_need_a_larger_model_than_bert() -> None:
-    """84.9 million for BERT-base, not billions; as full matrices GPT-3's would be a thousand billion, as built 29."""
+    """With full matrices, BERT-base would have 84.9 million and GPT-3 1.39 trillion. Its factors have 29 billion."""
     assert BERT_BASE.full == 12 * 12 * 589_824 == 84_934_656
     assert spoken(BERT_BASE.full) == "84.9 million"
     gpt3 = ValueCounts(d_model=12_288, head_dim=128, num_heads=(96,) * 96)

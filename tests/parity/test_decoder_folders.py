@@ -142,7 +142,7 @@ def test_a_prompt_begins_with_the_start_token_of_the_tokenizer(theirs: tuple[Any
 def test_the_new_text_includes_the_space_before_its_first_word(theirs: tuple[Any, Any, Path]) -> None:
     _, tokenizer, folder = theirs
     text_generator, words = regard.load(folder), TEXT.split()
-    begun = []
+    starts_word = []
     for count in range(1, len(words)):
         prompt = " ".join(words[:count])
         written = text_generator(prompt, temperature=0, max_new_tokens=2)
@@ -151,8 +151,8 @@ def test_the_new_text_includes_the_space_before_its_first_word(theirs: tuple[Any
         assert known + written.text == whole
         assert "".join(stream(text_generator, prompt, max_new_tokens=2)) == written.text
         assert text_generator(prompt, num_beams=1, max_new_tokens=2).text == written.text
-        begun.append(written.tokens[0][0] in "▁Ġ")
-    assert any(begun)
+        starts_word.append(written.tokens[0][0] in "▁Ġ")
+    assert any(starts_word)
 
 
 def test_a_text_is_scored_after_the_start_token(theirs: tuple[Any, Any, Path]) -> None:
@@ -253,18 +253,18 @@ def test_each_of_several_end_tokens_ends_a_text(tmp_path: Path) -> None:
 
 def test_sampling_options_are_imported_and_exported(tmp_path: Path) -> None:
     model = make("llama")
-    drawn = dict(temperature=0.7, top_k=0, top_p=0.9, min_p=0.05, repetition_penalty=1.2)
-    model.generation_config = transformers.GenerationConfig(do_sample=True, **drawn)
+    sampling = dict(temperature=0.7, top_k=0, top_p=0.9, min_p=0.05, repetition_penalty=1.2)
+    model.generation_config = transformers.GenerationConfig(do_sample=True, **sampling)
     write_folder(model, tmp_path / "theirs")
     change(tmp_path / "theirs", "generation_config.json", top_k=0)
     text_generator = regard.load(tmp_path / "theirs")
     assert text_generator.config.top_k is None
-    kept = {name: value for name, value in drawn.items() if name != "top_k"}
+    kept = {name: value for name, value in sampling.items() if name != "top_k"}
     assert {name: getattr(text_generator.config, name) for name in kept} == kept
     assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]) == 0
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
     back = transformers.GenerationConfig.from_pretrained(tmp_path / "back")
-    assert {name: getattr(back, name) for name in drawn} == drawn
+    assert {name: getattr(back, name) for name in sampling} == sampling
     assert back.do_sample
     # Greedy decoding ignores sampling options but not the repetition penalty.
     change(tmp_path / "theirs", "generation_config.json", do_sample=False)

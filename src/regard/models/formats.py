@@ -26,7 +26,7 @@ from regard.utils.errors import FolderError, UsageError
 
 CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-# Their names for activations, and ours.
+# Names of activations in `transformers` and in regard.
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu-tanh",
@@ -81,7 +81,7 @@ class Format:
 
 
 def export(formats: Sequence[Format], content: Content) -> Export:
-    """Convert a model to the first format that supports its settings. If none does, the error says why for each."""
+    """Convert a model to the first format that supports its settings. If none does, the error lists the reasons."""
     unsupported: dict[str, dict[str, str]] = {}
     for item in formats:
         if item.to_hf is None or item.unsupported_settings is None:
@@ -142,7 +142,7 @@ def json_text(values: Any) -> str:
 
 
 def token_name(value: Any) -> str | None:
-    """Return a special token of tokenizer_config.json, where it is a string or an object with `content`."""
+    """Return a special token from tokenizer_config.json: a string, or the `content` of an object."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None
@@ -160,7 +160,7 @@ def tokenizer_config(max_length: int, special_tokens: Mapping[str, str | None], 
 
 
 def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
-    """Load a tokenizer from the content of a regard folder, with its special tokens."""
+    """Return a tokenizer from the content of a regard folder, with its special tokens."""
     tokenizer = Tokenizer.from_json(str(content.texts[name]), Path(name))
     special_tokens = content.config.get("special_tokens")
     if special_tokens is None:
@@ -217,13 +217,13 @@ class UnsupportedSetting(NamedTuple):
 
 
 @dataclass
-class Refusals:
+class UnsupportedSettings:
     """Collect unsupported settings in the config of another tool, to raise one error that lists all of them."""
 
-    where: Path
+    path: Path  # of their config.json
     found: list[UnsupportedSetting] = field(default_factory=list)
 
-    def unless(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    def require(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
         """Record the settings that are present with a value other than the one in `fixed`."""
         self.found += [
             UnsupportedSetting(name, settings[name], f"{name} is {settings[name]!r} (must be {value!r})", (value,))
@@ -231,7 +231,7 @@ class Refusals:
             if settings.get(name, value) != value
         ]
 
-    def when(self, wrong: bool, name: str, value: Any, reason: str, allowed: Iterable[Any] | None = None) -> None:
+    def add_if(self, wrong: bool, name: str, value: Any, reason: str, allowed: Iterable[Any] | None = None) -> None:
         """Record a setting if its value is wrong."""
         if wrong:
             self.found.append(UnsupportedSetting(name, value, reason, None if allowed is None else tuple(allowed)))
@@ -239,35 +239,35 @@ class Refusals:
     def activation(self, settings: Mapping[str, Any], name: str, default: str, known: Mapping[str, str]) -> str:
         """Return our name of an activation; record one that is not in `known`."""
         value = settings.get(name, default)
-        self.when(value not in known, name, value, f"{name} is {value!r} (must be {', '.join(known)})", known)
+        self.add_if(value not in known, name, value, f"{name} is {value!r} (must be {', '.join(known)})", known)
         return known.get(value, "")
 
-    def check(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise if any setting was recorded. The message lists all of them, the fields describe the first."""
         if self.found:
             first, listed = self.found[0], "; ".join(item.reason for item in self.found)
             raise FolderError(
-                f"{self.where} has settings that regard does not support: {listed}.",
+                f"{self.path} has settings that regard does not support: {listed}.",
                 argument=first.name,
                 value=first.value,
                 allowed=first.allowed,
-                path=self.where,
+                path=self.path,
             )
 
 
 _REQUIRED: Any = object()
 
 
-def whole(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
+def integer(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
     """Return a setting that must be an integer ≥ `least`. A missing setting or null means the default."""
     value = _setting(settings, name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        message = f"{name} must be a whole number of at least {least}, got {value!r}."
+        message = f"{name} must be an integer of at least {least}, got {value!r}."
         raise UsageError(message, argument=name, value=value)
     return value
 
 
-def real(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> float:
+def number(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> float:
     """Return a setting that must be a number."""
     value = _setting(settings, name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -275,13 +275,13 @@ def real(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> fl
     return float(value)
 
 
-def real_or_null(settings: Mapping[str, Any], name: str, default: float | None) -> float | None:
+def number_or_null(settings: Mapping[str, Any], name: str, default: float | None) -> float | None:
     """Return a setting that must be a number or null. Only a missing setting means the default."""
     value = settings.get(name, default)
-    return None if value is None else real({name: value}, name)
+    return None if value is None else number({name: value}, name)
 
 
-def flag(settings: Mapping[str, Any], name: str, default: bool) -> bool:
+def boolean(settings: Mapping[str, Any], name: str, default: bool) -> bool:
     """Return a setting that must be true or false."""
     value = _setting(settings, name, default)
     if not isinstance(value, bool):
@@ -305,7 +305,7 @@ class Setting(NamedTuple):
 
     theirs: str  # its name in their config.json
     ours: str  # its field in our config
-    read: Callable[..., Any] = whole
+    read: Callable[..., Any] = integer
     default: Any = _REQUIRED  # theirs, if config.json does not have it
 
 

@@ -42,10 +42,10 @@ SETTINGS = (
     Setting("hidden_size", "d_model"),
     Setting("intermediate_size", "d_ff"),
     Setting("num_attention_heads", "num_heads"),
-    Setting("layer_norm_eps", "norm_eps", formats.real, 1e-12),
-    Setting("hidden_dropout_prob", "dropout", formats.real, 0.1),
-    Setting("attention_probs_dropout_prob", "attention_dropout", formats.real, 0.1),
-    Setting("classifier_dropout", "head_dropout", formats.real_or_null, None),
+    Setting("layer_norm_eps", "norm_eps", formats.number, 1e-12),
+    Setting("hidden_dropout_prob", "dropout", formats.number, 0.1),
+    Setting("attention_probs_dropout_prob", "attention_dropout", formats.number, 0.1),
+    Setting("classifier_dropout", "head_dropout", formats.number_or_null, None),
 )
 # Settings in their config.json for which regard supports only this value. They may be missing.
 FIXED = {
@@ -102,7 +102,7 @@ def from_hf(folder: Folder) -> Content:
     """Convert a BERT folder to the content of a regard folder, with its head."""
     theirs = _their_tensors(folder.tensors)
     with config_errors(folder.path / CONFIG):
-        config = config_from_hf(folder.config, formats.Refusals(folder.path / CONFIG))
+        config = config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / CONFIG))
         head = _head_from(folder, theirs)
     config = config.replace(pooler=_has_pooler(head.kind, theirs))
     if not config.pooler:  # some files contain a pooler that the head does not use
@@ -120,13 +120,13 @@ def from_hf(folder: Folder) -> Content:
     return Content(described, formats.join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
 
 
-def config_from_hf(settings: Mapping[str, Any], refused: formats.Refusals) -> BertConfig:
-    refused.unless(settings, FIXED)
-    width, heads = formats.whole(settings, "hidden_size"), formats.whole(settings, "num_attention_heads")
+def config_from_hf(settings: Mapping[str, Any], unsupported: formats.UnsupportedSettings) -> BertConfig:
+    unsupported.require(settings, FIXED)
+    width, heads = formats.integer(settings, "hidden_size"), formats.integer(settings, "num_attention_heads")
     reason = f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
-    refused.when(width % heads != 0, "num_attention_heads", heads, reason)
-    activation = refused.activation(settings, "hidden_act", "gelu", formats.ACTIVATIONS)
-    refused.check()
+    unsupported.add_if(width % heads != 0, "num_attention_heads", heads, reason)
+    activation = unsupported.activation(settings, "hidden_act", "gelu", formats.ACTIVATIONS)
+    unsupported.raise_if_any()
     return BertConfig(**formats.read_settings(settings, SETTINGS), head_dim=width // heads, activation=activation)
 
 
@@ -173,7 +173,7 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
 def _labels(settings: Mapping[str, Any]) -> tuple[str, ...]:
     named = settings.get("id2label")
     if not named:  # transformers' own default
-        return tuple(f"LABEL_{i}" for i in range(formats.whole(settings, "num_labels", 2)))
+        return tuple(f"LABEL_{i}" for i in range(formats.integer(settings, "num_labels", 2)))
     if wrong := [number for number in named if not str(number).isdecimal()]:
         message = f"the keys of id2label must be label numbers, got {wrong[0]!r}."
         raise UsageError(message, argument="id2label", value=wrong[0])

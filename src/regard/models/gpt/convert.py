@@ -35,7 +35,7 @@ RANGES = {
 def from_hf(kind: ModelType, folder: Folder) -> Content:
     """Convert a language model folder to the content of a regard folder."""
     with config_errors(folder.path / formats.CONFIG):
-        config = kind.config_from_hf(folder.config, formats.Refusals(folder.path / formats.CONFIG))
+        config = kind.config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / formats.CONFIG))
     tokenizer = _read_tokenizer(folder)
     with formats.errors_at(folder.path):
         tokenizer.fits(config.vocab_size)
@@ -91,12 +91,12 @@ def _read_sampling(folder: Folder) -> dict[str, Any]:
     settings = formats.read_json(folder, GENERATION_CONFIG)
     with config_errors(folder.path / GENERATION_CONFIG):
         options: dict[str, Any] = {
-            name: formats.real(settings, name)
+            name: formats.number(settings, name)
             for name in (*SAMPLING, "repetition_penalty")
             if settings.get(name) is not None
         }
         if "top_k" in options:
-            options["top_k"] = formats.whole(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
+            options["top_k"] = formats.integer(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
         for name, (low, high) in RANGES.items():
             value = options.get(name, low)
             if not low <= value <= high:

@@ -26,7 +26,7 @@ from regard.models.transformer.convert_weights import (
     VOCAB_SIZE,
     append_pad,
     config_to_hf,
-    is_whole,
+    is_integer,
     remove_pad,
     tensors_from_hf,
     tensors_to_hf,
@@ -76,7 +76,7 @@ def from_hf(folder: Folder) -> Content:
 
 def _id(value: Any, name: str, path: Path) -> int:
     number = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if not is_whole(number) or number < 0:
+    if not is_integer(number) or number < 0:
         raise FolderError(
             f"{path}: {name} in config.json is {value!r}; it must be one id.",
             argument=name,
@@ -155,13 +155,13 @@ def _read_generation(settings: Mapping[str, Any], folder: Folder, pad: int) -> t
     merged = {**settings, **{name: value for name, value in own.items() if value is not None}}
     never = {ids[0] for ids in merged.get("bad_words_ids") or [] if isinstance(ids, list) and len(ids) == 1}
     options: dict[str, Any] = {}
-    if is_whole(merged.get("num_beams")):
+    if is_integer(merged.get("num_beams")):
         options["num_beams"] = merged["num_beams"]
     if isinstance(merged.get("length_penalty"), int | float):
         options["length_penalty"] = float(merged["length_penalty"])
-    if is_whole(merged.get("max_new_tokens")):
+    if is_integer(merged.get("max_new_tokens")):
         options["max_new_tokens"] = merged["max_new_tokens"]
-    elif is_whole(merged.get("max_length")):
+    elif is_integer(merged.get("max_length")):
         options["max_new_tokens"] = max(1, merged["max_length"] - 1)  # max_length includes the start token
     return options, sorted({pad, *never})
 
