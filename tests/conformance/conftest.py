@@ -1,9 +1,9 @@
-"""Every model that regard offers, small and with random weights, and how each is run. Register new ones here.
+"""All models of regard, small and with random weights, and functions that run them. Register new models here.
 
-The suite beside this file asks the same questions of every entry of REGISTERED: captured = uncaptured,
-batched = single, padded = unpadded, cached = uncached, saved = loaded, and no look into the future. An entry
-knows how to build its model and how to run it over texts of different lengths; questions that make no sense for it
-(an encoder has no cache) are left out by what it lacks, not by a list of exceptions.
+`test_models.py` runs the same checks for every entry of REGISTERED: captured = uncaptured, batched = single,
+padded = unpadded, cached = uncached, saved = loaded, and no dependence on later tokens. An entry builds its model and
+runs it on texts of different lengths. Checks that do not apply, such as the cache of an encoder, are skipped because
+the entry has no function for them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SOURCE_VOCABULARY = 31
 
 
 class TokenIds(NamedTuple):
-    """Ids that go in: what is read, and what is written so far."""
+    """Ids of one example: source, and target so far."""
 
     source: list[int]
     target: list[int]
 
 
-# Lengths 1 to 13, none a multiple of another; ids fit both vocabularies.
+# Texts of different lengths, from 1 to 13. All ids are in both vocabularies.
 TEXTS = [
     TokenIds([3, 14, 15, 9, 26, 5, 30], [27, 18, 28, 18, 28]),
     TokenIds([2], [7, 1, 8, 2, 8, 1, 8, 28, 4, 5, 9, 0, 4]),
@@ -54,16 +54,16 @@ TEXTS = [
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """A model and how to ask it."""
+    """A model and the functions that run it."""
 
     name: str
     config: Any
-    build: Callable[[Any], nn.Module]  # from such a config
-    # Outputs of each text alone, without its padding. All texts run in one batch, with `padding` more columns.
+    build: Callable[[Any], nn.Module]  # from `config`
+    # Outputs of each text without padding. All texts run in one batch, with `padding` additional columns.
     run: Callable[[Any, Sequence[TokenIds], int], list[Tensor]]
-    # Outputs of one text whose target comes in tokens of these sizes; None for models that do not write.
+    # Outputs of one text whose target is given in chunks of these sizes; None for models that do not generate.
     run_cached: Callable[[Any, TokenIds, Sequence[int]], Tensor] | None = None
-    # The same by the compiled decoder, token after token; None where there is none.
+    # The same with the compiled decoder, token by token; None if there is none.
     run_compiled: Callable[[Any, TokenIds], Tensor] | None = None
 
 
@@ -80,7 +80,7 @@ def run_transformer_cached(model: Transformer, text: TokenIds, sizes: Sequence[i
     parts = []
     for chunk in torch.tensor([text.target]).split(list(sizes), dim=1):
         parts.append(model.logits(model.decode(chunk, memory, mask, caches=caches))[0])
-        memory = None  # the cache holds it from here on
+        memory = None  # now in the cache
     return torch.cat(parts)
 
 
@@ -92,7 +92,7 @@ def run_transformer_compiled(model: Transformer, text: TokenIds) -> Tensor:
 
 
 def batch(rows: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
-    """Ids side by side, and how many of each row are real. The padding is a word like any other."""
+    """Return padded ids (B, T) and lengths (B,). The padding is the id of an ordinary token."""
     lengths = torch.tensor([len(row) for row in rows])
     ids = torch.full((len(rows), int(lengths.max()) + padding), 1)
     for i, row in enumerate(rows):
@@ -154,16 +154,16 @@ def gpt(name: str, **settings: Any) -> Registered:
 
 
 def of_pretraining(model: BertForPretraining, *inputs: Tensor) -> Tensor:
-    """Both guesses as one row of numbers a token, so that they are compared, and learned from, together."""
-    words, follows = model(*inputs)
-    if follows is None:
-        return words
-    follows = follows[:, None].expand(-1, inputs[0].shape[1], -1)
-    return follows if words is None else torch.cat((words, follows), dim=-1)
+    """Return the logits of both heads in one tensor: (B, T, V + 2) if the model has both."""
+    mlm, nsp = model(*inputs)
+    if nsp is None:
+        return mlm
+    nsp = nsp[:, None].expand(-1, inputs[0].shape[1], -1)
+    return nsp if mlm is None else torch.cat((mlm, nsp), dim=-1)
 
 
 def of_encoder(model: Bert, *inputs: Tensor) -> Tensor:
-    """What every token is, beside what the text is."""
+    """Return hidden states and pooled output in one tensor: (B, T, 2 · D) with a pooler, otherwise (B, T, D)."""
     hidden = model(*inputs)
     if model.pooler is None:
         return hidden
@@ -176,13 +176,13 @@ def bert(
     out: Callable[..., Tensor] = lambda model, *inputs: model(*inputs),
     **settings: Any,
 ) -> Registered:
-    """A text's source and target are read side by side, as two segments."""
+    """Register a BERT. Source and target of a text become a pair with token types 0 and 1."""
 
     def run(model: nn.Module, texts: Sequence[TokenIds], padding: int) -> list[Tensor]:
         ids, lengths = batch([text.source + text.target for text in texts], padding)
         segments = (torch.arange(ids.shape[1]) >= torch.tensor([len(text.source) for text in texts])[:, None]).long()
         found = out(model, ids, lengths, segments)
-        whole = found.dim() == 2  # one answer a text
+        whole = found.dim() == 2  # one output per text
         return [row if whole else row[:length] for row, length in zip(found, lengths.tolist(), strict=True)]
 
     small = dict(vocab_size=VOCABULARY, num_layers=3, d_model=22, d_ff=37, num_heads=4, head_dim=6, context_length=29)
@@ -194,11 +194,11 @@ REGISTERED = [
     bert("bert-no-pooler", Bert, of_encoder, pooler=False),
     bert("bert-pruned", Bert, of_encoder, num_heads_by_layer={"encoder.1.self": 1}),
     bert("bert-pretraining", BertForPretraining, of_pretraining),
-    bert("bert-words", lambda config: BertForPretraining(config, nsp=False), of_pretraining, pooler=False),
-    bert("bert-follows", lambda config: BertForPretraining(config, mlm=False), of_pretraining),
-    bert("bert-sequence", lambda config: BertForSequenceClassification(config, 3)),
-    bert("bert-tokens", lambda config: BertForTokenClassification(config, 5), pooler=False),
-    bert("bert-spans", BertForQuestionAnswering, pooler=False),
+    bert("bert-mlm", lambda config: BertForPretraining(config, nsp=False), of_pretraining, pooler=False),
+    bert("bert-nsp", lambda config: BertForPretraining(config, mlm=False), of_pretraining),
+    bert("bert-sequence-classification", lambda config: BertForSequenceClassification(config, 3)),
+    bert("bert-token-classification", lambda config: BertForTokenClassification(config, 5), pooler=False),
+    bert("bert-question-answering", BertForQuestionAnswering, pooler=False),
     gpt("gpt"),
     gpt(
         "gpt-2",
@@ -228,26 +228,26 @@ REGISTERED = [
 
 
 class Case(NamedTuple):
-    """A registered model, built, in one type of number, with how near results must come."""
+    """A registered model with weights in one dtype, and the tolerance for its outputs."""
 
     registered: Registered
     model: nn.Module
-    tolerance: float  # in units of the largest absolute value
+    tolerance: float  # relative to the largest absolute value
 
     def run(self, texts: Sequence[TokenIds], padding: int = 0) -> list[Tensor]:
         return self.registered.run(self.model, texts, padding)
 
     def assert_near(self, found: Tensor, expected: Tensor) -> None:
         assert found.shape == expected.shape
-        far = (found - expected).abs().max().item() / expected.abs().max().item()
-        assert far <= self.tolerance, f"{far:.2g} of the largest absolute value, {self.tolerance:.0e} is allowed"
+        error = (found - expected).abs().max().item() / expected.abs().max().item()
+        assert error <= self.tolerance
 
 
 _built: dict[str, nn.Module] = {}
 
 
 def build(registered: Registered) -> nn.Module:
-    """The model with random weights everywhere, since some start at zero and would hide what they do."""
+    """Build the model and make all parameters random, because those that start at zero would have no effect."""
     if registered.name not in _built:
         torch.manual_seed(0)
         model = registered.build(registered.config).eval()
@@ -260,7 +260,7 @@ def build(registered: Registered) -> nn.Module:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`case` goes over models and types of number, `writer` over the models that have a cache."""
+    """`case` runs over models and dtypes, `text_generator` over the models that have a cache."""
     for fixture, entries in (("case", REGISTERED), ("text_generator", [r for r in REGISTERED if r.run_cached])):
         if fixture in metafunc.fixturenames:
             pairs = [(entry, dtype) for entry in entries for dtype in (torch.float32, torch.float64)]

@@ -1,4 +1,4 @@
-"""What must hold for every registered model. The models stand in `conftest.py`; nothing here knows one of them."""
+"""Checks that every registered model must pass. The models are in `conftest.py`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _without_gradients() -> Any:
 def test_captured_equals_uncaptured_bit_for_bit(case: Any, texts: Any) -> None:
     plain = case.run(texts)
     with capture(case.model) as trace:
-        seen = case.run(texts)
-    assert all(torch.equal(a, b) for a, b in zip(plain, seen, strict=True))
-    everywhere = {at for hook, at in addresses_of(case.model).items() if isinstance(hook, AttentionHook)}
-    assert set(trace.captured) == everywhere, "every attention is seen"
-    for address in everywhere:
+        captured = case.run(texts)
+    assert all(torch.equal(a, b) for a, b in zip(plain, captured, strict=True))
+    addresses = {address for hook, address in addresses_of(case.model).items() if isinstance(hook, AttentionHook)}
+    assert set(trace.captured) == addresses
+    for address in addresses:
         rows = trace[address].weights().sum(dim=-1)
         torch.testing.assert_close(rows, torch.ones_like(rows), atol=1e-5, rtol=0)
 
@@ -64,13 +64,13 @@ def test_cached_equals_uncached(text_generator: Any, texts: Any) -> None:
 
 def test_compiled_equals_torch(text_generator: Any, texts: Any) -> None:
     if text_generator.registered.run_compiled is None or text_generator.model.output_weight.dtype != torch.float32:
-        pytest.skip("the kernels serve encoder-decoders and GPTs in fp32")
+        pytest.skip("compiled decoders support only fp32")
     for text in texts:
         (whole,) = text_generator.run([text])
         text_generator.assert_near(text_generator.registered.run_compiled(text_generator.model, text), whole)
 
 
-def test_what_comes_later_changes_nothing_before_it(text_generator: Any, texts: Any) -> None:
+def test_later_tokens_do_not_change_earlier_outputs(text_generator: Any, texts: Any) -> None:
     for text in texts:
         (before,) = text_generator.run([text])
         for t in range(len(text.target) - 1):
@@ -100,13 +100,13 @@ def test_running_twice_gives_the_same_bits(case: Any, texts: Any) -> None:
     assert all(torch.equal(a, b) for a, b in zip(case.run(texts), case.run(texts), strict=True))
 
 
-def test_every_parameter_learns(case: Any, texts: Any) -> None:
-    """A weight that no output depends on is a mistake: it costs memory and teaches nothing."""
+def test_every_parameter_gets_a_gradient(case: Any, texts: Any) -> None:
+    """A parameter without an effect on the outputs would only waste memory."""
     with torch.enable_grad():
         sum(out.square().sum() for out in case.run(texts)).backward()
-    idle = [
+    unused = [
         name
         for name, parameter in case.model.named_parameters()
         if parameter.grad is None or not parameter.grad.isfinite().all() or not (parameter.grad != 0).any()
     ]
-    assert not idle
+    assert not unused

@@ -1,6 +1,6 @@
-"""Every task passes the checks of `regard.testing`: train, save, load, predict, evaluate, look, kill, resume.
+"""Run the checks of `regard.testing` for every task: train, save, load, predict, evaluate, look, kill, resume.
 
-A model is trained once and shared by the checks of its task, and by those of tasks that use such models.
+A model is trained once. The checks of its task and of tasks that use its models share it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BERT: published sizes, what goes in and what each head gives, by hand and by torch's own encoder."""
+"""BERT: published sizes, embeddings, encoder and heads, compared with plain computations and the encoder of torch."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from regard.models.bert.model import (
     build,
     encoder_of,
 )
-from regard.models.heads import HeadConfig
+from regard.models.heads import HEAD_KINDS, HeadConfig, check_kind
 from regard.nn.hooks import capture
 from regard.nn.init import empty_weights
+from regard.registry import architectures
 from regard.utils.errors import UsageError
 
 SMALL = dict(vocab_size=11, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=7, context_length=13)
 IDS = torch.tensor([[1, 5, 9, 2, 0], [1, 3, 2, 4, 2]])
 LENGTHS = torch.tensor([4, 5])
-SEGMENTS = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]])
+TYPE_IDS = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]])
 
 
 def random(model: nn.Module) -> Any:
-    """The model in float64 with random numbers everywhere, since some of them start at zero or one."""
+    """Return the model in float64 with random values in all parameters, because some start at zero or one."""
     torch.manual_seed(1)
     for param in model.parameters():
         nn.init.normal_(param, std=0.5)
@@ -53,8 +54,8 @@ def test_m100_bert_base_has_144_head_maps() -> None:
 
 
 @pytest.mark.parametrize(("preset", "millions"), [("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4)])
-def test_the_smaller_shapes_have_their_published_sizes(preset: str, millions: float) -> None:
-    """As the table of the compact models rounds them, with the paper's vocabulary."""
+def test_smaller_presets_have_their_published_sizes(preset: str, millions: float) -> None:
+    """Rounded as in the table of Turc et al. (2019), with the vocabulary of the BERT paper."""
     with empty_weights():
         model = Bert(BertConfig(vocab_size=30_522, **PRESETS[preset]))
     assert round(sum(param.numel() for param in model.parameters()) / 1e6, 1) == millions
@@ -69,14 +70,14 @@ def test_the_count_of_bert_base_by_hand() -> None:
     assert tables + layers * (attention + feed_forward + norms) + width * width + width == 109_482_240
 
 
-def test_m145_what_goes_in_is_the_sum_of_three_tables_normalized() -> None:
+def test_m145_the_input_is_the_normalized_sum_of_three_embeddings() -> None:
     embedding = random(Embedding(BertConfig(**SMALL)))
-    found = embedding(IDS, SEGMENTS)
+    found = embedding(IDS, TYPE_IDS)
     for row, places in enumerate(IDS.tolist()):
         for place, id_ in enumerate(places):
             added = (
                 embedding.weight[id_]
-                + embedding.token_types.weight[SEGMENTS[row, place]]
+                + embedding.token_types.weight[TYPE_IDS[row, place]]
                 + embedding.positions.weight[place]
             )
             mean = added.sum() / 14
@@ -85,15 +86,15 @@ def test_m145_what_goes_in_is_the_sum_of_three_tables_normalized() -> None:
             torch.testing.assert_close(found[row, place], expected, atol=1e-12, rtol=0)
 
 
-def test_one_text_is_the_first_segment() -> None:
+def test_token_types_default_to_zero() -> None:
     model = random(Bert(BertConfig(**SMALL)))
     assert torch.equal(model(IDS), model(IDS, None, torch.zeros_like(IDS)))
-    assert not torch.equal(model(IDS), model(IDS, None, SEGMENTS))
+    assert not torch.equal(model(IDS), model(IDS, None, TYPE_IDS))
 
 
-def test_the_encoder_is_torchs_own_post_norm_encoder() -> None:
+def test_the_encoder_equals_the_post_norm_encoder_of_torch() -> None:
     model = random(Bert(BertConfig(**SMALL)))
-    x: Tensor = model.embedding(IDS, SEGMENTS)
+    x: Tensor = model.embedding(IDS, TYPE_IDS)
     padding = torch.arange(5) >= LENGTHS[:, None]
     for block in model.encoder:
         layer = nn.TransformerEncoderLayer(14, 2, 22, 0.0, "gelu", 1e-12, batch_first=True, dtype=torch.float64).eval()
@@ -113,7 +114,7 @@ def test_the_encoder_is_torchs_own_post_norm_encoder() -> None:
         }
         layer.load_state_dict(theirs)
         x = layer(x, src_key_padding_mask=padding)
-    found = model(IDS, LENGTHS, SEGMENTS)
+    found = model(IDS, LENGTHS, TYPE_IDS)
     for row, length in enumerate(LENGTHS.tolist()):
         torch.testing.assert_close(found[row, :length], x[row, :length], atol=1e-10, rtol=0)
 
@@ -132,30 +133,31 @@ def test_the_pooler_is_a_tanh_of_the_first_token() -> None:
     torch.testing.assert_close(model.pool(hidden), expected, atol=1e-12, rtol=0)
 
 
-def test_a_bert_for_tokens_has_no_pooler_and_says_so() -> None:
+def test_token_classification_has_no_pooler() -> None:
     model = BertForTokenClassification(BertConfig(**SMALL), 3)
     assert model.config.pooler is False
-    with pytest.raises(UsageError, match="no pooler"):
+    with pytest.raises(UsageError) as caught:
         model.bert.pool(torch.zeros(1, 2, 14))
+    assert (caught.value.argument, caught.value.value) == ("pooler", False)
 
 
-def test_masked_words_are_scored_by_the_table_that_embeds_them() -> None:
+def test_mlm_logits_use_the_token_embedding_table() -> None:
     model = random(BertForPretraining(BertConfig(**SMALL)))
-    words, follows = model(IDS, LENGTHS, SEGMENTS)
-    hidden = model.bert(IDS, LENGTHS, SEGMENTS)
+    mlm, nsp = model(IDS, LENGTHS, TYPE_IDS)
+    hidden = model.bert(IDS, LENGTHS, TYPE_IDS)
     head: MLMHead = model.mlm
     inner = hidden @ head.dense.weight.T + head.dense.bias
     inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))  # GELU, by its definition
     deviation = (inner.var(dim=-1, unbiased=False, keepdim=True) + 1e-12).sqrt()
     inner = (inner - inner.mean(dim=-1, keepdim=True)) / deviation * head.norm.weight + head.norm.bias
-    torch.testing.assert_close(words, inner @ model.bert.embedding.weight.T + head.bias, atol=1e-10, rtol=0)
+    torch.testing.assert_close(mlm, inner @ model.bert.embedding.weight.T + head.bias, atol=1e-10, rtol=0)
     pooled = model.bert.pool(hidden)
-    torch.testing.assert_close(follows, pooled @ model.nsp.output.weight.T + model.nsp.output.bias)
+    torch.testing.assert_close(nsp, pooled @ model.nsp.output.weight.T + model.nsp.output.bias)
     names = dict(model.named_parameters())
     assert not any(tuple(param.shape) == (11, 14) for name, param in names.items() if name != "bert.embedding.weight")
 
 
-def test_pretraining_for_one_of_the_two_only() -> None:
+def test_pretraining_with_only_one_of_the_two_heads() -> None:
     output = random(BertForPretraining(BertConfig(**SMALL), nsp=False))(IDS)
     assert output.mlm.shape == (2, 5, 11)
     assert output.nsp is None
@@ -164,7 +166,7 @@ def test_pretraining_for_one_of_the_two_only() -> None:
     assert output.nsp.shape == (2, 2)
 
 
-def test_what_the_heads_of_tasks_give() -> None:
+def test_outputs_of_the_task_heads() -> None:
     config = BertConfig(**SMALL)
     sequence, tokens, spans = (
         random(model)
@@ -174,7 +176,7 @@ def test_what_the_heads_of_tasks_give() -> None:
             BertForQuestionAnswering(config),
         )
     )
-    inputs = (IDS, LENGTHS, SEGMENTS)
+    inputs = (IDS, LENGTHS, TYPE_IDS)
     pooled = sequence.bert.pool(sequence.bert(*inputs))
     expected = torch.einsum("bi,oi->bo", pooled, sequence.head.output.weight) + sequence.head.output.bias
     torch.testing.assert_close(sequence(*inputs), expected)
@@ -185,7 +187,7 @@ def test_what_the_heads_of_tasks_give() -> None:
         torch.testing.assert_close(model(*inputs), expected)
 
 
-def test_what_stands_in_the_padding_changes_nothing() -> None:
+def test_padding_ids_do_not_change_the_output() -> None:
     model = random(BertForSequenceClassification(BertConfig(**SMALL), 3))
     other = IDS.clone()
     other[0, 4] = 7
@@ -205,7 +207,7 @@ def test_attentions_have_the_same_addresses_with_every_head() -> None:
         assert tuple(trace.captured) == config.attentions == ("encoder.0.self", "encoder.1.self")
 
 
-def test_fresh_weights_are_small_and_biases_zero() -> None:
+def test_initial_weights_are_small_and_biases_zero() -> None:
     model = BertForSequenceClassification(BertConfig(**{**SMALL, "vocab_size": 1009}), 2)
     for name, param in model.named_parameters():
         if name.endswith(("bias", "shift")):
@@ -218,7 +220,7 @@ def test_fresh_weights_are_small_and_biases_zero() -> None:
     assert 0.0165 < deviation < 0.0185, "a normal deviation of 0.02, cut off at two of them, leaves 0.0176"
 
 
-def test_a_text_beyond_the_context_is_refused() -> None:
+def test_a_text_longer_than_the_context_raises() -> None:
     with pytest.raises(UsageError) as error:
         Bert(BertConfig(**SMALL))(torch.zeros(1, 14, dtype=torch.long))
     assert error.value.value == 14
@@ -233,11 +235,11 @@ def test_a_text_beyond_the_context_is_refused() -> None:
         (dict(dropout=1.0), "dropout"),
         (dict(head_dropout=-0.1), "head_dropout"),
         (dict(norm_eps=0.0), "norm_eps"),
-        (dict(num_heads_by_layer={"encoder.12.self": 1}), "address in num_heads_by_layer"),
+        (dict(num_heads_by_layer={"encoder.12.self": 1}), "num_heads_by_layer"),
         (dict(num_heads_by_layer={"encoder.1.self": 0}), "num_heads_by_layer"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict[str, Any], argument: str) -> None:
+def test_invalid_settings(settings: dict[str, Any], argument: str) -> None:
     with pytest.raises(UsageError) as caught:
         BertConfig(vocab_size=7, **settings)
     assert caught.value.argument == argument
@@ -257,7 +259,7 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], argument: str) ->
     ],
     ids=lambda value: value.kind if isinstance(value, HeadConfig) else "",
 )
-def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[int, ...] | None]) -> None:
+def test_output_shapes_of_each_head_kind(head: HeadConfig, shapes: list[tuple[int, ...] | None]) -> None:
     model = build(BertConfig(**SMALL), head)
     found = model(IDS)
     parts = [found] if isinstance(found, Tensor) else list(found)
@@ -268,48 +270,67 @@ def test_the_model_that_a_folder_describes(head: HeadConfig, shapes: list[tuple[
 @pytest.mark.parametrize(
     ("settings", "argument"),
     [
-        (dict(kind="poems"), "kind"),
+        (dict(kind=3), "kind"),
         (dict(problem_type="two"), "problem_type"),
         (dict(kind="token_classification"), "labels"),
         (dict(kind="question_answering", labels=("a",)), "labels"),
     ],
 )
-def test_heads_that_make_no_sense(settings: dict[str, Any], argument: str) -> None:
+def test_invalid_head_configs(settings: dict[str, Any], argument: str) -> None:
     with pytest.raises(UsageError) as caught:
         HeadConfig(**settings)
     assert caught.value.argument == argument
 
 
+@pytest.mark.parametrize("name", ["bert", "gpt", "transformer"])
+def test_an_architecture_rejects_head_kinds_that_it_does_not_support(name: str) -> None:
+    architecture = architectures[name]
+    config = architecture.config(**{"vocab_size": 11, **architecture.test_settings})
+    with pytest.raises(UsageError) as caught:
+        architecture.build(config, HeadConfig(kind="multiple_choices"))
+    assert (caught.value.argument, caught.value.value) == ("kind", "multiple_choices")
+    assert caught.value.allowed == (tuple(sorted(HEAD_KINDS)) if name == "bert" else ("none",))
+    assert caught.value.hint == ("multiple_choice" if name == "bert" else None)
+
+
+def test_an_architecture_of_another_package_may_support_its_own_head_kinds() -> None:
+    """`regard` checks labels only for the kinds that it knows."""
+    for head in (HeadConfig(kind="ranking"), HeadConfig(kind="ranking", labels=("low", "high"))):
+        assert HeadConfig(**head.to_dict()) == head
+        check_kind(head, ("none", "ranking"), "ranker")
+    check_kind(None, ("none", "ranking"), "ranker")
+
+
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_a_step_that_learns_computes_the_last_block_at_the_first_token_only(lengths: Tensor | None) -> None:
-    """The same answers and gradients as with all of it, which runs when nothing is learned or somebody looks."""
+def test_training_computes_the_last_block_at_the_first_token_only(lengths: Tensor | None) -> None:
+    """Logits and gradients equal those of the full computation, which runs in evaluation and with hooks."""
     model = random(BertForSequenceClassification(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
-    whole = model(IDS, lengths, SEGMENTS)
+    whole = model(IDS, lengths, TYPE_IDS)
     expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
-    assert model.bert(IDS, lengths, SEGMENTS, at_first=True).shape == (2, 1, 14)
+    assert model.bert(IDS, lengths, TYPE_IDS, at_first=True).shape == (2, 1, 14)
     model.train()
-    quick = model(IDS, lengths, SEGMENTS)
+    quick = model(IDS, lengths, TYPE_IDS)
     found = torch.autograd.grad(quick.square().sum(), list(model.parameters()))
     for one, other in zip((quick, *found), (whole, *expected), strict=True):
         torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
     with capture(model) as trace:
-        torch.testing.assert_close(model(IDS, lengths, SEGMENTS), whole, atol=1e-11, rtol=1e-11)
+        torch.testing.assert_close(model(IDS, lengths, TYPE_IDS), whole, atol=1e-11, rtol=1e-11)
     assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_a_step_that_learns_tags_computes_the_last_block_at_words_only(lengths: Tensor | None) -> None:
-    """The same logits and gradients as with all tokens, of which some are taken afterwards; who looks sees them all."""
+def test_token_classification_computes_the_last_block_at_the_given_places_only(lengths: Tensor | None) -> None:
+    """Logits and gradients equal those of the full computation. Hooks see all positions."""
     model = random(BertForTokenClassification(BertConfig(**SMALL, dropout=0.0, attention_dropout=0.0), 3))
     places = torch.tensor([6, 1, 2])
-    whole = model(IDS, lengths, SEGMENTS).flatten(0, 1)[places]
+    whole = model(IDS, lengths, TYPE_IDS).flatten(0, 1)[places]
     expected = torch.autograd.grad(whole.square().sum(), list(model.parameters()))
-    quick = model(IDS, lengths, SEGMENTS, places=places)
+    quick = model(IDS, lengths, TYPE_IDS, places=places)
     found = torch.autograd.grad(quick.square().sum(), list(model.parameters()))
     for one, other in zip((quick, *found), (whole, *expected), strict=True):
         torch.testing.assert_close(one, other, atol=1e-11, rtol=1e-11)
     with capture(model) as trace:
-        torch.testing.assert_close(model(IDS, lengths, SEGMENTS, places=places), whole, atol=1e-11, rtol=1e-11)
+        torch.testing.assert_close(model(IDS, lengths, TYPE_IDS, places=places), whole, atol=1e-11, rtol=1e-11)
     assert trace["encoder.1.self"].weights().shape == (2, 2, 5, 5)
 
 

@@ -1,4 +1,4 @@
-"""Counted costs: the formulas beside models that are built without weights, and readable units."""
+"""Costs: the formulas compared with models that are built without weights, and readable units."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ COUNTS: dict[type, Any] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_count_is_that_of_the_model(variant: str) -> None:
+def test_counted_parameters_equal_those_of_the_model(variant: str) -> None:
     config = VARIANTS[variant]
     model, parameters = COUNTS[type(config)]
     with empty_weights():
@@ -89,7 +89,7 @@ def test_the_plan_of_every_preset(name: str) -> None:
         assert str(plan(preset, model=name))
 
 
-def test_a_plan_takes_the_settings_of_the_training() -> None:
+def test_a_plan_accepts_model_settings() -> None:
     modern, paper = plan("transformer-base", recipe="default"), plan("transformer-base", recipe="paper")
     assert plan("transformer-base").costs.parameters == paper.costs.parameters == 63_082_496
     assert modern.costs.parameters < paper.costs.parameters, "no biases"
@@ -109,7 +109,7 @@ def test_a_plan_takes_the_settings_of_the_training() -> None:
         (dict(preset="tiny", batch_tokens=0), "batch_tokens"),
     ],
 )
-def test_impossible_plans(settings: dict[str, Any], argument: str) -> None:
+def test_invalid_plans(settings: dict[str, Any], argument: str) -> None:
     with pytest.raises(UsageError) as caught:
         plan(**settings)
     assert caught.value.argument == argument
@@ -128,5 +128,5 @@ def test_impossible_plans(settings: dict[str, Any], argument: str) -> None:
         (40 * 365 * 86_400, "40 years"),
     ],
 )
-def test_a_length_of_time_in_its_own_unit(seconds: float, words: str) -> None:
+def test_durations_are_formatted_in_a_suitable_unit(seconds: float, words: str) -> None:
     assert duration_text(seconds) == words

@@ -1,4 +1,4 @@
-"""GPT: published sizes, what position t sees, and settings that make no sense."""
+"""GPT: published sizes, initial weights, padding, and invalid settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_preset_without_a_vocabulary_can_be_built(preset: str) -> None:
         assert GPT(GPTConfig(vocab_size=101, **PRESETS[preset])).config.vocab_size == 101
 
 
-def test_a_fresh_model_thinks_all_tokens_equally_likely() -> None:
+def test_a_new_model_gives_all_tokens_the_same_probability() -> None:
     torch.manual_seed(0)
     model = GPT(GPTConfig(vocab_size=11, num_layers=2, d_model=14, d_ff=22, num_heads=2, head_dim=6, context_length=13))
     assert torch.equal(model(torch.tensor([[1, 2, 3]])), torch.zeros(1, 3, 11))
@@ -63,18 +63,18 @@ def test_a_fresh_model_thinks_all_tokens_equally_likely() -> None:
         (dict(logit_softcap=0.0), "logit_softcap"),
         (dict(rope_scaling={**SCALING, "low_freq_factor": 4}), "rope_scaling"),
         (dict(rope_scaling={"factor": 8}), "rope_scaling"),
-        (dict(num_heads_by_layer={"decoder.9.self": 1}), "address in num_heads_by_layer"),
+        (dict(num_heads_by_layer={"decoder.9.self": 1}), "num_heads_by_layer"),
         (dict(num_heads_by_layer={"decoder.1.self": 0}), "num_heads_by_layer"),
         (dict(init="gpt3"), "init"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict[str, Any], argument: str) -> None:
+def test_invalid_settings(settings: dict[str, Any], argument: str) -> None:
     with pytest.raises(UsageError) as caught:
         GPTConfig(vocab_size=7, **settings)
     assert caught.value.argument == argument
 
 
-def test_texts_that_are_aligned_at_their_ends_are_read_as_if_alone() -> None:
+def test_left_padding_does_not_change_the_logits() -> None:
     for positions in ("learned", "rotary", "none"):
         torch.manual_seed(3)
         config = GPTConfig(
@@ -93,8 +93,7 @@ def test_texts_that_are_aligned_at_their_ends_are_read_as_if_alone() -> None:
         short, long = [5, 3, 8], [1, 9, 4, 2, 7]
         padded = torch.tensor([[0, 0, *short], long])
         together = model.logits(model.decode(padded, padding=torch.tensor([2, 0])))
-        # RotaryPositions positions are counted from the padding on: the same angles between tokens, from a table in
-        # fp32.
+        # Rotary positions include the padding. Only differences matter, but the table is in fp32.
         near = 1e-6 if positions == "rotary" else 1e-10
         torch.testing.assert_close(together[0, 2:], model(torch.tensor([short]))[0], atol=near, rtol=0)
         torch.testing.assert_close(together[1], model(torch.tensor([long]))[0], atol=1e-10, rtol=0)
@@ -131,7 +130,7 @@ def test_an_attention_mask_gives_the_logits_of_the_unpadded_texts(positions: Any
                 torch.testing.assert_close(logits[row][mask[row].bool()], alone, atol=1e-10, rtol=0)
 
 
-def test_gpt2_presets_start_as_gpt_2_does() -> None:
+def test_gpt2_presets_are_initialized_like_gpt2() -> None:
     """Standard deviation 0.02; 0.02 / √(2 · layers) where a sublayer writes to the residual stream; no biases."""
     torch.manual_seed(0)
     settings = {**PRESETS["gpt2"], "vocab_size": 503, "num_layers": 8, "d_model": 192, "d_ff": 768, "num_heads": 3}

@@ -1,4 +1,4 @@
-"""The encoder-decoder: its published sizes, what depends on what, and its config."""
+"""The encoder-decoder: published sizes, dependencies between inputs and outputs, and its config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TINY: dict[str, Any] = dict(
 
 
 def build(**settings: Any) -> Transformer:
-    """A small model in which every weight counts (a pre-norm one starts as the identity)."""
+    """Return a small model with random weights, because a new pre-norm model is the identity."""
     torch.manual_seed(0)
     return randomize(Transformer(TransformerConfig(**TINY | settings)))
 
@@ -149,7 +149,7 @@ SENTENCE_PAIRS = [
 
 
 def word_ids(*sentences: str) -> list[Tensor]:
-    """A number for each lower-cased word, the same in all sentences."""
+    """Return the ids of sentences: one id per lower-case word, the same in all sentences."""
     words = sorted({word for sentence in sentences for word in sentence.lower().split()})
     return [torch.tensor([[words.index(word) for word in sentence.lower().split()]]) for sentence in sentences]
 
@@ -205,7 +205,7 @@ def test_pruning_a_head_that_adds_nothing_changes_nothing() -> None:
     torch.testing.assert_close(whole(source, target), pruned(source, target), atol=1e-5, rtol=0)
 
 
-def test_one_matrix_where_vocabularies_are_joint_and_two_where_not() -> None:
+def test_a_joint_vocabulary_has_one_embedding_matrix_and_separate_ones_have_two() -> None:
     joint = build()
     assert joint.source_embedding.weight is joint.target_embedding.weight is joint.output_weight
     separate = build(source_vocab_size=31)
@@ -252,7 +252,7 @@ def test_each_dropout_works_alone_and_in_training_only(setting: str, recipe: dic
     assert torch.equal(without(source, target), without(source, target))
 
 
-def test_dropout_falls_on_embeddings_and_on_every_sublayer() -> None:
+def test_dropout_applies_to_embeddings_and_every_sublayer() -> None:
     model = build(dropout=0.3)
     shares = {name: module.p for name, module in model.named_modules() if isinstance(module, Dropout)}
     inner = {name for name in shares if "feed_forward.dropout" in name}
@@ -261,7 +261,7 @@ def test_dropout_falls_on_embeddings_and_on_every_sublayer() -> None:
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
-def test_settings_make_the_parts_they_name(norm: str) -> None:
+def test_settings_select_the_layer_classes(norm: str) -> None:
     names = set(build(norm=norm).state_dict())
     more = set(build(norm=norm, final_norm=True, embedding_norm=True, output_bias=True).state_dict())
     parts = ("encoder_norm", "decoder_norm", "source_embedding.norm", "target_embedding.norm")
@@ -281,8 +281,8 @@ def test_normalized_queries_and_keys_have_root_mean_square_one() -> None:
             torch.testing.assert_close(x.square().mean(-1), torch.ones(x.shape[:-1]), atol=1e-3, rtol=0)
 
 
-def test_rotation_is_for_self_attention_only() -> None:
-    """Distances between a word of the source and one of the target mean nothing."""
+def test_only_self_attention_uses_rotary_positions() -> None:
+    """The distance between a source and a target position has no meaning."""
     model = build(positions="rotary")
     for block in model.decoder:
         assert block.self_attention.rotary is not None
@@ -300,13 +300,14 @@ def test_positions_are_added_after_scaling() -> None:
     torch.testing.assert_close(unscaled.source_embedding(source), expected, atol=1e-6, rtol=0)
 
 
-def test_an_address_for_each_embedding() -> None:
+def test_each_embedding_has_an_address() -> None:
     model = build()
     source, target = torch.tensor([[3, 14, 15]]), torch.tensor([[9, 26]])
     with edit(model, "target_embedding", torch.zeros_like):
         blank = model(source, target)
     assert not torch.equal(blank, model(source, target))
-    torch.testing.assert_close(blank[:, 0], blank[:, 1], atol=1e-5, rtol=0)  # no words, no positions: no difference
+    # Without tokens and positions, all outputs are equal.
+    torch.testing.assert_close(blank[:, 0], blank[:, 1], atol=1e-5, rtol=0)
 
 
 # --- Wrong use ----------------------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ def test_an_address_for_each_embedding() -> None:
         ({"num_heads_by_layer": {"decoder.1.cross": 0}}, "num_heads_by_layer"),
     ],
 )
-def test_wrong_settings_name_what_is_allowed(settings: dict[str, Any], argument: str) -> None:
+def test_invalid_settings(settings: dict[str, Any], argument: str) -> None:
     with pytest.raises(UsageError) as caught:
         TransformerConfig(**TINY | settings)
     assert caught.value.argument == argument
@@ -342,7 +343,7 @@ def test_wrong_settings_name_what_is_allowed(settings: dict[str, Any], argument:
         ({"d_modle": 8}, "d_model"),
     ],
 )
-def test_a_misspelt_setting_suggests_the_right_one(settings: dict[str, Any], hint: str) -> None:
+def test_a_misspelled_setting_gets_a_hint(settings: dict[str, Any], hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         TransformerConfig(**TINY | settings)
     assert caught.value.hint == hint
@@ -355,7 +356,7 @@ def test_a_config_survives_json() -> None:
         config.d_model = 3
 
 
-def test_a_text_longer_than_the_learned_positions_is_refused() -> None:
+def test_a_text_longer_than_the_learned_positions_raises() -> None:
     model = build(positions="learned", max_positions=3)
     with pytest.raises(UsageError) as error:
         model.encode(torch.tensor([[1, 2, 3, 4]]), masks.no_mask())

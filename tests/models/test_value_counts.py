@@ -1,4 +1,4 @@
-"""How many parameters values take: by hand, and by counting the parameters of a layer that is built."""
+"""Parameter counts of the value path, calculated by hand and compared with a layer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_m119_two_smaller_matrices() -> None:
 
 
 def test_m120_billions_need_a_larger_model_than_bert() -> None:
-    """84.9 million for BERT-base, not billions; as full matrices GPT-3's would be a thousand billion, as built 29."""
+    """With full matrices, BERT-base would have 84.9 million and GPT-3 1.39 trillion. Its factors have 29 billion."""
     assert BERT_BASE.full == 12 * 12 * 589_824 == 84_934_656
     assert spoken(BERT_BASE.full) == "84.9 million"
     gpt3 = ValueCounts(d_model=12_288, head_dim=128, num_heads=(96,) * 96)
@@ -42,7 +42,7 @@ def test_the_factors_are_the_parameters_of_a_layer(shared: int | None) -> None:
     assert counts.factored == values + attention.out_proj.weight.numel()
 
 
-def test_layers_with_other_numbers_of_heads() -> None:
+def test_layers_with_different_head_counts() -> None:
     config = GPTConfig(
         vocab_size=7, num_layers=3, d_model=14, num_heads=2, head_dim=6, num_heads_by_layer={"decoder.1.self": 1}
     )
@@ -52,6 +52,6 @@ def test_layers_with_other_numbers_of_heads() -> None:
     assert "all heads" in str(counts)
 
 
-def test_numbers_as_they_are_said() -> None:
+def test_numbers_are_formatted_in_words() -> None:
     said = [spoken(n) for n in (7, 1_200, 5_600_000, 3.2e9, 4e12)]
     assert said == ["7", "1.2 thousand", "5.6 million", "3.2 billion", "4 trillion"]

@@ -1,7 +1,6 @@
-"""What lies in folders of language models beside the weights, and what may be wrong with all of it.
+"""Folders of language models from `transformers`: tokenizers, end tokens, sampling options and invalid content.
 
-Tokenizers that put a symbol before every text, or drop the space before its first word; several ends; how text is
-drawn, both ways; tensors and settings that do not fit.
+Some tokenizers add a start token to every text or drop the space before its first word.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def byte_tokenizer() -> tokenizers.Tokenizer:
 
 
 def sentencepiece_tokenizer() -> tokenizers.Tokenizer:
-    """As the first Llamas have it: ▁ for a space, bytes for what is not known, no space before the first word."""
+    """The tokenizer of the first Llama: ▁ for a space, byte fallback, no space before the first word."""
     backend = tokenizers.Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     backend.decoder = decoders.Sequence(
@@ -98,7 +97,7 @@ BACKENDS = {"bytes": byte_tokenizer, "sentencepiece": sentencepiece_tokenizer}
 
 @pytest.fixture(scope="module", params=list(BACKENDS))
 def theirs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Path]:
-    """A Llama, its tokenizer as transformers reads it, and the folder of both."""
+    """A Llama, its tokenizer in transformers, and the folder of both."""
     folder = tmp_path_factory.mktemp(request.param) / "theirs"
     tokenizer = BACKENDS[request.param]()
     model = make("llama", vocab_size=tokenizer.get_vocab_size())
@@ -117,7 +116,7 @@ def write_folder(model: Any, folder: Path, tokenizer: tokenizers.Tokenizer | Non
     (folder / "tokenizer_config.json").write_text(json.dumps({**names, **settings}), encoding="utf-8")
 
 
-def test_a_text_is_read_behind_what_their_tokenizer_puts_before_it(theirs: tuple[Any, Any, Path]) -> None:
+def test_a_prompt_begins_with_the_start_token_of_the_tokenizer(theirs: tuple[Any, Any, Path]) -> None:
     model, tokenizer, folder = theirs
     text_generator = regard.load(folder)
     ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
@@ -129,21 +128,21 @@ def test_a_text_is_read_behind_what_their_tokenizer_puts_before_it(theirs: tuple
     new = new[: new.index(3) + 1] if 3 in new else new
     ours = text_generator(PROMPT, temperature=0, max_new_tokens=20)
     assert list(ours.tokens) == tokenizer.convert_ids_to_tokens(new)
-    # The space before a first word is part of what is new.
+    # The space before the first new word is part of the new text.
     read = tokenizer.decode([*ids[0].tolist(), *new], skip_special_tokens=True)
     assert PROMPT + ours.text == read
     assert PROMPT + "".join(stream(text_generator, PROMPT, max_new_tokens=20)) == read
     found = text_generator(PROMPT, num_beams=1, max_new_tokens=20)
     assert PROMPT + found.text == read
     assert found.tokens == ours.tokens
-    # Nothing at all is the beginning of a text.
+    # An empty prompt consists of the start token.
     assert text_generator.prompt_ids("") == tokenizer("")["input_ids"] == [2]
 
 
-def test_the_space_before_the_first_new_word_is_written(theirs: tuple[Any, Any, Path]) -> None:
+def test_the_new_text_includes_the_space_before_its_first_word(theirs: tuple[Any, Any, Path]) -> None:
     _, tokenizer, folder = theirs
     text_generator, words = regard.load(folder), TEXT.split()
-    begun = []
+    starts_word = []
     for count in range(1, len(words)):
         prompt = " ".join(words[:count])
         written = text_generator(prompt, temperature=0, max_new_tokens=2)
@@ -152,11 +151,11 @@ def test_the_space_before_the_first_new_word_is_written(theirs: tuple[Any, Any, 
         assert known + written.text == whole
         assert "".join(stream(text_generator, prompt, max_new_tokens=2)) == written.text
         assert text_generator(prompt, num_beams=1, max_new_tokens=2).text == written.text
-        begun.append(written.tokens[0][0] in "▁Ġ")
-    assert any(begun)
+        starts_word.append(written.tokens[0][0] in "▁Ġ")
+    assert any(starts_word)
 
 
-def test_a_score_is_that_of_a_text_behind_the_start_symbol(theirs: tuple[Any, Any, Path]) -> None:
+def test_a_text_is_scored_after_the_start_token(theirs: tuple[Any, Any, Path]) -> None:
     model, tokenizer, folder = theirs
     ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
     with torch.no_grad():
@@ -165,12 +164,12 @@ def test_a_score_is_that_of_a_text_behind_the_start_symbol(theirs: tuple[Any, An
     assert list(found.log_probs) == pytest.approx(expected.tolist(), abs=1e-4)
     assert found.num_bytes == len(PROMPT)
     assert list(found.tokens) == tokenizer.convert_ids_to_tokens(ids[0, 1:])
-    with pytest.raises(UsageError, match="at least one token"):
+    with pytest.raises(UsageError):
         regard.load(folder, task="score")("")
 
 
-def test_the_start_symbol_stands_before_every_window(theirs: tuple[Any, Any, Path]) -> None:
-    """By another road: windows of 36 tokens behind the symbol, each 18 after the one before."""
+def test_every_window_begins_with_the_start_token(theirs: tuple[Any, Any, Path]) -> None:
+    """Compare with windows of 36 tokens after the start token, each 18 tokens after the one before."""
     model, tokenizer, folder = theirs
     text_generator, text = regard.load(folder), " ".join([TEXT] * 3)
     ids = tokenizer(text)["input_ids"][1:]
@@ -184,7 +183,7 @@ def test_the_start_symbol_stands_before_every_window(theirs: tuple[Any, Any, Pat
         start += 18
     assert list(regard.load(folder, task="score")(text).log_probs) == pytest.approx(found, abs=1e-4)
     assert text_generator.trace(text).tokens["decoder"][0][0] == "<s>"
-    # A text that outgrows its context is gone on with from its end, and still begins with the symbol.
+    # Of a text longer than the context, the last tokens are used, again after the start token.
     read = text_generator.prompt_ids(text)
     with torch.no_grad():
         best = model(torch.tensor([[2, *read[-35:]]])).logits[0, -1].argmax().item()
@@ -193,14 +192,14 @@ def test_the_start_symbol_stands_before_every_window(theirs: tuple[Any, Any, Pat
     )
 
 
-def test_suggestions_know_where_words_begin(theirs: tuple[Any, Any, Path]) -> None:
-    """A word that has begun is spelled again, with the space before it."""
+def test_suggestions_complete_the_last_word(theirs: tuple[Any, Any, Path]) -> None:
+    """The incomplete last word is encoded again, with the space before it."""
     found = regard.load(theirs[2], task="suggest")(PROMPT).scores
     assert found
     assert all(word.startswith("cat") for word in found)
 
 
-def test_ours_and_theirs_again_have_the_same_start(theirs: tuple[Any, Any, Path], tmp_path: Path) -> None:
+def test_import_and_export_keep_the_start_token(theirs: tuple[Any, Any, Path], tmp_path: Path) -> None:
     _, tokenizer, folder = theirs
     assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
     assert regard.load(tmp_path / "ours").prompt_ids(PROMPT) == tokenizer(PROMPT)["input_ids"]
@@ -212,9 +211,9 @@ def test_ours_and_theirs_again_have_the_same_start(theirs: tuple[Any, Any, Path]
     assert read.generation_config.bos_token_id == read.config.bos_token_id == 2
 
 
-@pytest.mark.parametrize(("says", "prefix"), [(True, [2]), (False, [])])
-def test_gpt2s_two_files_may_ask_for_a_start_symbol(says: bool, prefix: list[int], tmp_path: Path) -> None:
-    write_folder(make("gpt2"), tmp_path, add_bos_token=says)
+@pytest.mark.parametrize(("add_bos_token", "prefix"), [(True, [2]), (False, [])])
+def test_vocab_and_merges_files_with_add_bos_token(add_bos_token: bool, prefix: list[int], tmp_path: Path) -> None:
+    write_folder(make("gpt2"), tmp_path, add_bos_token=add_bos_token)
     Tokenizer(byte_tokenizer()).save_merges(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     text_generator = regard.load(tmp_path)
@@ -231,7 +230,7 @@ def change(folder: Path, name: str, **changes: Any) -> None:
     file.write_text(json.dumps({**known, **changes}), encoding="utf-8")
 
 
-def test_each_of_several_ends_ends_a_text(tmp_path: Path) -> None:
+def test_each_of_several_end_tokens_ends_a_text(tmp_path: Path) -> None:
     write_folder(make("llama"), tmp_path / "theirs")
     endless = regard.load(tmp_path / "theirs")(PROMPT, temperature=0, max_new_tokens=9)
     assert not endless.ended
@@ -252,58 +251,58 @@ def test_each_of_several_ends_ends_a_text(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "back" / name).read_text(encoding="utf-8"))["eos_token_id"] == [3, last]
 
 
-def test_how_text_is_drawn_goes_both_ways(tmp_path: Path) -> None:
+def test_sampling_options_are_imported_and_exported(tmp_path: Path) -> None:
     model = make("llama")
-    drawn = dict(temperature=0.7, top_k=0, top_p=0.9, min_p=0.05, repetition_penalty=1.2)
-    model.generation_config = transformers.GenerationConfig(do_sample=True, **drawn)
+    sampling = dict(temperature=0.7, top_k=0, top_p=0.9, min_p=0.05, repetition_penalty=1.2)
+    model.generation_config = transformers.GenerationConfig(do_sample=True, **sampling)
     write_folder(model, tmp_path / "theirs")
     change(tmp_path / "theirs", "generation_config.json", top_k=0)
     text_generator = regard.load(tmp_path / "theirs")
     assert text_generator.config.top_k is None
-    kept = {name: value for name, value in drawn.items() if name != "top_k"}
+    kept = {name: value for name, value in sampling.items() if name != "top_k"}
     assert {name: getattr(text_generator.config, name) for name in kept} == kept
     assert main(["import", str(tmp_path / "theirs"), "--out", str(tmp_path / "ours")]) == 0
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
     back = transformers.GenerationConfig.from_pretrained(tmp_path / "back")
-    assert {name: getattr(back, name) for name in drawn} == drawn
+    assert {name: getattr(back, name) for name in sampling} == sampling
     assert back.do_sample
-    # What is greedy has nothing to draw, but still does not repeat itself.
+    # Greedy decoding ignores sampling options but not the repetition penalty.
     change(tmp_path / "theirs", "generation_config.json", do_sample=False)
     greedy = regard.load(tmp_path / "theirs").config
     assert (greedy.temperature, greedy.repetition_penalty, greedy.top_p) == (0.0, 1.2, None)
 
 
 @pytest.mark.parametrize("name", list(CLASSES))
-@pytest.mark.parametrize("wrong", ["missing", "surplus", "longer", "one axis", "whole numbers"])
-def test_every_tensor_that_does_not_fit_is_named_in_their_words(name: str, wrong: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", ["missing", "surplus", "longer", "one axis", "integers"])
+def test_errors_list_tensors_under_the_names_of_transformers(name: str, wrong: str, tmp_path: Path) -> None:
     write_folder(make(name, **({"sliding_window": None} if name == "mistral" else {})), tmp_path)
     whole = safetensors.torch.load_file(tmp_path / "model.safetensors")
     keys = [key for key in whole if ".1." not in key]  # one layer has one of each kind
     for key in keys if wrong in ("missing", "longer") else keys[1:2]:
         tensor, tensors = whole[key], dict(whole)
         rows = tensor.shape[0]
-        said = f"{key} is "
+        expected = {"of another shape": (key,)}
         if wrong == "missing":
             del tensors[key]
-            said = f"missing: {key}. "
+            expected = {"missing": (key,)}
         elif wrong == "surplus":
             tensors[f"{key}.more"] = tensor.clone()
-            said = f"surplus: {key}.more. "
+            expected = {"surplus": (f"{key}.more",)}
         elif wrong == "longer":
             tensors[key] = torch.ones(rows + 1, *tensor.shape[1:])
         elif wrong == "one axis":
             tensors[key] = torch.ones(tensor.numel() + 1)
         else:
             tensors[key] = torch.ones_like(tensor, dtype=torch.int32)
+            expected = {"of another type": (key,)}
         safetensors.torch.save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
         with pytest.raises(FolderError) as caught:
             regard.load(tmp_path)
-        assert said in str(caught.value)
-        assert f"{CLASSES[name][0]} with this config" in str(caught.value)
-        assert "decoder." not in str(caught.value)
+        assert (caught.value.argument, caught.value.value) == ("tensors", expected)
+        assert caught.value.path == tmp_path
 
 
-def test_a_window_as_wide_as_the_context_is_none(tmp_path: Path) -> None:
+def test_a_sliding_window_as_long_as_the_context_is_supported(tmp_path: Path) -> None:
     model = make("mistral", sliding_window=37)
     write_folder(model, tmp_path)
     ids = torch.arange(4, 41)[None]
@@ -311,7 +310,7 @@ def test_a_window_as_wide_as_the_context_is_none(tmp_path: Path) -> None:
         torch.testing.assert_close(regard.load(tmp_path).model(ids), model(ids).logits, atol=1e-4, rtol=0)
 
 
-def test_names_without_what_they_begin_with_are_read(tmp_path: Path) -> None:
+def test_tensor_names_without_their_prefix_are_read(tmp_path: Path) -> None:
     model = make("llama", tie_word_embeddings=True)
     write_folder(model, tmp_path)
     tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
@@ -323,8 +322,9 @@ def test_names_without_what_they_begin_with_are_read(tmp_path: Path) -> None:
         torch.testing.assert_close(regard.load(tmp_path).model(ids), model(ids).logits, atol=1e-4, rtol=0)
     del bare["layers.1.self_attn.k_proj.weight"]
     safetensors.torch.save_file(bare, tmp_path / "model.safetensors")
-    with pytest.raises(FolderError, match=r"config; missing: layers\.1\.self_attn\.k_proj\.weight\. "):
+    with pytest.raises(FolderError) as caught:
         regard.load(tmp_path)
+    assert caught.value.value == {"missing": ("layers.1.self_attn.k_proj.weight",)}
 
 
 NOT_NUMBERS: list[Any] = ["two", 1.5, True, [1], 0, -1]
@@ -346,7 +346,7 @@ NOT_NUMBERS: list[Any] = ["two", 1.5, True, [1], 0, -1]
         ("generation_config.json", "gpt2", {"min_p": ["x", 2], "repetition_penalty": [0, "x", {}]}),
     ],
 )
-def test_settings_that_are_none_are_named(file: str, name: str, settings: dict[str, list[Any]], tmp_path: Path) -> None:
+def test_settings_of_wrong_type_or_range(file: str, name: str, settings: dict[str, list[Any]], tmp_path: Path) -> None:
     write_folder(make(name, **({"sliding_window": None} if name == "mistral" else {})), tmp_path)
     known = (tmp_path / file).read_text(encoding="utf-8")
     for setting, values in settings.items():
@@ -355,23 +355,23 @@ def test_settings_that_are_none_are_named(file: str, name: str, settings: dict[s
             change(tmp_path, file, **{setting: value})
             with pytest.raises(FolderError) as caught:
                 regard.load(tmp_path)
-            assert f"{tmp_path / file} " in str(caught.value), (setting, value)
+            assert caught.value.path == tmp_path / file, (setting, value)
 
 
-def test_dropout_is_left_out_with_a_remark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_without_dropout_prints_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=60)
     shape: dict[str, Any] = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, head_dim=8, context_length=8)
     ours = TextGenerator(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, dropout=0.1, **shape)), tokenizer)
     ours.save(tmp_path / "ours")
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "theirs")]) == 0
-    assert "NanoChatForCausalLM has no dropout between its layers" in capsys.readouterr().err
+    assert "dropout" in capsys.readouterr().err
     ids = torch.tensor([[5, 6, 7]])
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "theirs").eval()
     with torch.no_grad():
         torch.testing.assert_close(theirs(ids).logits, ours.model(ids), atol=1e-4, rtol=0)
 
 
-def test_a_writer_of_ours_still_begins_without_a_symbol() -> None:
+def test_a_model_of_regard_needs_no_start_token() -> None:
     tokenizer = train_tokenizer([TEXT], kind="char", vocab_size=60)
     shape = dict(num_layers=1, d_model=8, d_ff=8, num_heads=1, head_dim=8, context_length=9)
     text_generator = TextGenerator(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape)), tokenizer)  # type: ignore[arg-type]

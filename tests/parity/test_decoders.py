@@ -1,4 +1,4 @@
-"""Language models beside those of `transformers`: with the same weights the same logits and texts, both ways."""
+"""Language models compared with `transformers`: the same logits and texts after import and export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCALED_ROPE = {
 }
 NAMES = dict(bos_token_id=3, eos_token_id=3, pad_token_id=0)
 
-# What Llama, Qwen3 and NanoChat have in common; widths that are no multiple of each other where that is allowed.
+# Settings that Llama, Qwen3 and NanoChat share. Sizes are no multiples of each other where that is allowed.
 SHAPE: dict[str, Any] = dict(
     vocab_size=301,
     hidden_size=28,
@@ -49,18 +49,18 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2-relu": ("GPT2", {**GPT2, "n_head": 1, "n_inner": None, "activation_function": "relu"}),
     "llama": ("Llama", {**SHAPE, "head_dim": 6}),
     "llama-tied": ("Llama", {**SHAPE, "hidden_size": 24, "num_key_value_heads": 4, "tie_word_embeddings": True}),
-    # As Llama 3.1 turns: the first of the three waves of a head stays, the second is in between, the third is slowed.
+    # The scaling of Llama 3.1 keeps the first of three frequencies of a head, and lowers the second a little.
     "llama-scaled": ("Llama", {**SHAPE, "head_dim": 6, "rope_parameters": SCALED_ROPE}),
     "mistral": ("Mistral", {**SHAPE, "head_dim": 6, "sliding_window": None}),
     "qwen3": ("Qwen3", {**SHAPE, "head_dim": 6}),
     "nanochat": ("NanoChat", NANOCHAT),
     "nanochat-uncapped": ("NanoChat", {**NANOCHAT, "num_key_value_heads": 4, "final_logit_softcapping": None}),
 }
-LIKE_LLAMA = ("llama-scaled", "mistral")  # their matrices are Llama's
+LIKE_LLAMA = ("llama-scaled", "mistral")  # have the same matrices as Llama
 
 
 def written_as(model: Any) -> type:
-    """A Mistral that sees all of its context is a Llama."""
+    """The class after an export. A Mistral model without a sliding window is exported as Llama."""
     return transformers.LlamaForCausalLM if isinstance(model, transformers.MistralForCausalLM) else type(model)
 
 
@@ -102,7 +102,7 @@ def test_m163_the_same_logits_and_the_same_greedy_text(theirs: Any, folder: Path
     )
 
 
-def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None:
+def test_import_and_export_restore_the_model(theirs: Any, folder: Path, tmp_path: Path) -> None:
     assert main(["import", str(folder), "--out", str(tmp_path / "ours")]) == 0
     assert main(["export", str(tmp_path / "ours"), "--out", str(tmp_path / "back")]) == 0
     back = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "back").eval()
@@ -114,8 +114,8 @@ def test_there_and_back_again(theirs: Any, folder: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("theirs", [name for name in MODELS if name not in LIKE_LLAMA], indirect=True)
-def test_adapters_learned_beside_their_weights_are_merged_for_them(theirs: Any, folder: Path, tmp_path: Path) -> None:
-    """Fine-tuned here with LoRA, exported, and read there: the logits of W + α/r · BA, whichever matrices they join."""
+def test_export_merges_lora_adapters(theirs: Any, folder: Path, tmp_path: Path) -> None:
+    """`transformers` computes the logits of W + α/r · BA, however it joins or splits the matrices."""
     more = tmp_path / "more.txt"
     more.write_text(f"{TEXT}\n" * 30, encoding="utf-8")
     flags = [
@@ -141,11 +141,11 @@ def test_adapters_learned_beside_their_weights_are_merged_for_them(theirs: Any, 
         before, found, expected = theirs(IDS).logits, back(IDS).logits, text_generator.model(IDS)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
     assert (found - before).abs().max() > 0.01, "nothing was learned"
-    # By another road: their own value projection of the first layer has moved by the last rows of α/r · BA.
+    # Compare the change of the value projection in the first layer with the last rows of α/r · BA.
     tensors = safetensors.torch.load_file(tmp_path / "adapter" / "adapter.safetensors")
     name = "decoder.0.self_attention.qkv_proj"
     change = 16 / 3 * tensors[f"{name}.lora_b"] @ tensors[f"{name}.lora_a"]
-    if hasattr(back, "transformer"):  # GPT-2 joins the three as we do, and stores its matrices the other way round
+    if hasattr(back, "transformer"):  # GPT-2 also joins queries, keys and values, and stores transposed matrices
         now, then = (model.transformer.h[0].attn.c_attn.weight.T for model in (back, theirs))
     else:
         now, then = (model.model.layers[0].self_attn.v_proj.weight for model in (back, theirs))
@@ -157,7 +157,7 @@ def test_adapters_learned_beside_their_weights_are_merged_for_them(theirs: Any, 
         assert torch.equal(regard.load(tmp_path / "adapter").model(IDS), expected)
 
 
-def test_going_on_whole_from_shards_is_written_as_one_model(tmp_path: Path) -> None:
+def test_fine_tuning_sharded_weights_saves_one_model(tmp_path: Path) -> None:
     theirs = make("llama")
     theirs.save_pretrained(tmp_path / "theirs", max_shard_size="20KB")
     (tmp_path / "theirs" / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
@@ -172,7 +172,7 @@ def test_going_on_whole_from_shards_is_written_as_one_model(tmp_path: Path) -> N
         assert (back(IDS).logits - theirs(IDS).logits).abs().max() > 1e-3
 
 
-def test_rows_without_a_token_are_never_drawn(tmp_path: Path) -> None:
+def test_embedding_rows_without_a_token_are_never_generated(tmp_path: Path) -> None:
     config = transformers.GPT2Config(vocab_size=400, n_positions=37, n_embd=8, n_layer=1, n_head=1, **NAMES)
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
@@ -180,7 +180,7 @@ def test_rows_without_a_token_are_never_drawn(tmp_path: Path) -> None:
     assert 1 <= len(written.tokens) <= 300
 
 
-def test_shards_are_read(tmp_path: Path) -> None:
+def test_sharded_weights_are_read(tmp_path: Path) -> None:
     theirs = make("llama")
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")
     (tmp_path / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
@@ -189,33 +189,76 @@ def test_shards_are_read(tmp_path: Path) -> None:
         torch.testing.assert_close(regard.load(tmp_path).model(IDS), theirs(IDS).logits, atol=1e-4, rtol=0)
 
 
+def save_changed(name: str, folder: Path, **changes: Any) -> None:
+    """Save a model with changed settings in its config.json."""
+    make(name).save_pretrained(folder)
+    (folder / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**settings, **changes}), encoding="utf-8")
+
+
 @pytest.mark.parametrize(
-    ("name", "changes", "message"),
+    ("name", "changes", "argument", "value"),
     [
-        ("gpt2", {"add_cross_attention": True}, "add_cross_attention is True"),
-        ("gpt2", {"activation_function": "tanh"}, "activation_function is 'tanh'"),
-        ("llama", {"hidden_act": "gelu", "mlp_bias": True}, "hidden_act is 'gelu' .*; mlp_bias is True"),
-        ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "rope_type is 'yarn'"),
-        ("gpt2", {"n_layer": 2}, r"surplus: transformer\.h\.2\."),
-        ("gpt2", {"n_layer": 4}, r"missing: transformer\.h\.3\."),
-        ("gpt2", {"n_inner": 30}, "of another shape: "),
-        ("llama", {"num_hidden_layers": 4}, r"LlamaForCausalLM .*missing: model\.layers\.3\.self_attn\.q_proj"),
-        ("llama", {"head_dim": 5}, "head_dim is 5"),
-        ("mistral", {"sliding_window": 36}, "sliding_window is 36"),
-        ("gpt2", {"model_type": "mamba"}, "'mamba'"),
-        ("gpt2", {"vocab_size": 300}, "room for 300"),
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention", True),
+        ("gpt2", {"activation_function": "tanh"}, "activation_function", "tanh"),
+        ("gpt2", {"n_head": 3}, "n_head", 3),
+        ("llama", {"hidden_act": "gelu", "mlp_bias": True}, "hidden_act", "gelu"),
+        ("llama", {"mlp_bias": True}, "mlp_bias", True),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "rope_type", "yarn"),
+        ("llama", {"rope_parameters": "yarn"}, "rope_parameters", "yarn"),
+        ("llama", {"layer_types": [None]}, "layer_types", [None]),
+        ("llama", {"head_dim": 5}, "head_dim", 5),
+        ("mistral", {"sliding_window": 36}, "sliding_window", 36),
     ],
 )
-def test_what_does_not_fit_is_named(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    make(name).save_pretrained(tmp_path)
-    (tmp_path / "tokenizer.json").write_text(TOKENIZER.to_json(), encoding="utf-8")
-    settings = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-    (tmp_path / "config.json").write_text(json.dumps({**settings, **changes}), encoding="utf-8")
-    with pytest.raises(FolderError, match=message):
+def test_unsupported_and_invalid_settings(
+    name: str, changes: dict[str, Any], argument: str, value: Any, tmp_path: Path
+) -> None:
+    save_changed(name, tmp_path, **changes)
+    with pytest.raises(FolderError) as caught:
         regard.load(tmp_path)
+    assert (caught.value.argument, caught.value.value) == (argument, value)
+    assert caught.value.path == tmp_path / "config.json"
 
 
-def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes", "reason", "tensor"),
+    [
+        ("gpt2", {"n_layer": 2}, "surplus", "transformer.h.2.mlp.c_fc.weight"),
+        ("gpt2", {"n_layer": 4}, "missing", "transformer.h.3.mlp.c_fc.weight"),
+        ("gpt2", {"n_inner": 30}, "of another shape", "transformer.h.0.mlp.c_fc.weight"),
+        ("llama", {"num_hidden_layers": 4}, "missing", "model.layers.3.self_attn.q_proj.weight"),
+    ],
+)
+def test_tensors_that_do_not_fit_the_config(
+    name: str, changes: dict[str, Any], reason: str, tensor: str, tmp_path: Path
+) -> None:
+    save_changed(name, tmp_path, **changes)
+    with pytest.raises(FolderError) as caught:
+        regard.load(tmp_path)
+    assert (caught.value.argument, caught.value.path) == ("tensors", tmp_path)
+    assert list(caught.value.value) == [reason]
+    assert tensor in caught.value.value[reason]
+
+
+def test_an_unknown_model_type_raises(tmp_path: Path) -> None:
+    save_changed("gpt2", tmp_path, model_type="mamba")
+    with pytest.raises(FolderError) as caught:
+        regard.load(tmp_path)
+    assert (caught.value.argument, caught.value.value) == ("model_type", "mamba")
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_raises(tmp_path: Path) -> None:
+    save_changed("gpt2", tmp_path, vocab_size=300)
+    with pytest.raises(FolderError) as caught:
+        regard.load(tmp_path)
+    assert caught.value.path == tmp_path
+
+
+def test_a_folder_without_a_tokenizer_raises(tmp_path: Path) -> None:
     make("gpt2").save_pretrained(tmp_path)
-    with pytest.raises(FolderError, match=r"has no tokenizer.*tokenizer\.json, or vocab\.json and merges"):
+    with pytest.raises(FolderError) as caught:
         regard.load(tmp_path)
+    assert (caught.value.argument, caught.value.path) == ("tokenizer", tmp_path)
+    assert caught.value.allowed == ("tokenizer.json", "vocab.json", "merges.txt")

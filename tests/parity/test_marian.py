@@ -1,8 +1,8 @@
-"""The whole model beside `transformers`' MarianMT with the same weights.
+"""The encoder-decoder compared with `MarianMTModel` of `transformers` with the same weights.
 
-The weights are carried over here name by name, so that this test depends on no converter. Marian in our words:
-post-norm, sinusoids with all sines first, embeddings times √width, a bias on the logits, one matrix for all
-embeddings, and the padding symbol as the first token of the target.
+This file copies the weights by name, so that it depends on no converter. Marian is post-norm, with sinusoids that have
+all sines first, embeddings times √d_model, a bias on the logits, one matrix for all embeddings, and the padding token
+as the first token of the target.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def test_gradients_equal_marians() -> None:
     expected = theirs.model.shared.weight.grad
     mine = ours.output_weight.grad
     assert mine is not None
-    # transformers gives no gradient to the padding symbol's row of its input embeddings.
+    # transformers computes no gradient for the padding row of the input embeddings.
     assert (mine - expected)[:PAD].abs().max() < 1e-6 * expected.abs().max()
 
 
@@ -213,7 +213,7 @@ SENTENCES = [" ".join(random.Random(i).choices(WORDS.split(), k=3 + i % 9)) for 
     ids=["paper", "untied"],
 )
 def translator(request: pytest.FixtureRequest) -> Translator:
-    """A translator that has half learned to repeat sentences: padding is id 0, the start token id 2."""
+    """A translator that was trained briefly to copy sentences. Padding has id 0, the start token id 2."""
     tokenizer = train_tokenizer(SENTENCES, vocab_size=400)
     config = TransformerConfig(
         vocab_size=tokenizer.vocab_size,

@@ -28,7 +28,9 @@ class AttentionModelConfig(Config):
     def _known_addresses(self) -> Self:
         for address, num_heads in self.num_heads_by_layer.items():
             if address not in self.attentions:
-                raise unknown("address in num_heads_by_layer", address, self.attentions)
+                error = unknown("address in num_heads_by_layer", address, self.attentions)
+                error.argument = "num_heads_by_layer"
+                raise error
             if num_heads < 1:
                 raise UsageError(
                     f"num_heads_by_layer must give {address} at least 1 head, got {num_heads}.",

@@ -7,9 +7,10 @@ An architecture describes its format by tables that serve both directions: a `Se
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +26,7 @@ from regard.utils.errors import FolderError, UsageError
 
 CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-# Their names for activations, and ours.
+# Names of activations in `transformers` and in regard.
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu-tanh",
@@ -75,25 +76,27 @@ class Format:
     model_type: str  # `model_type` in config.json
     from_hf: Callable[[Folder], Content]
     to_hf: Callable[[Content], Export] | None = None  # None if such models are exported as another type
-    # Returns the name of the class that would load the model, and the settings that this class does not support.
-    obstacles: Callable[[Content], tuple[str, list[str]]] | None = None
+    # Returns the class that would load the model, and the settings that this class does not support, with reasons.
+    unsupported_settings: Callable[[Content], tuple[str, dict[str, str]]] | None = None
 
 
 def export(formats: Sequence[Format], content: Content) -> Export:
-    """Convert a model to the first format that supports its settings. If none does, the error says why for each."""
-    reasons: dict[str, list[str]] = {}
+    """Convert a model to the first format that supports its settings. If none does, the error lists the reasons."""
+    unsupported: dict[str, dict[str, str]] = {}
     for item in formats:
-        if item.to_hf is None or item.obstacles is None:
+        if item.to_hf is None or item.unsupported_settings is None:
             continue
-        class_name, obstacles = item.obstacles(content)
-        if not obstacles:
+        class_name, reasons = item.unsupported_settings(content)
+        if not reasons:
             exported = item.to_hf(content)
             return replace(exported, tensors={name: t.contiguous() for name, t in exported.tensors.items()})
-        reasons[class_name] = obstacles
-    listed = "; ".join(f"not {name}: {', '.join(settings)}" for name, settings in reasons.items())
+        unsupported[class_name] = reasons
+    listed = "; ".join(f"not {name}: {', '.join(reasons.values())}" for name, reasons in unsupported.items())
     raise UsageError(
         f"transformers has no class for these settings ({listed}). Train with settings that one of them supports.",
         argument="model",
+        value={name: tuple(reasons) for name, reasons in unsupported.items()},
+        allowed=unsupported,
     )
 
 
@@ -119,7 +122,19 @@ def read_json_value(folder: Folder, name: str) -> Any:
     try:
         return json.loads(folder.text(name))
     except (ValueError, RecursionError) as problem:
-        raise FolderError(f"{folder.path}: {name} is not valid JSON ({problem}). Copy or download it again.") from None
+        raise FolderError(
+            f"{folder.path}: {name} is not valid JSON ({problem}). Copy or download it again.", path=folder.path / name
+        ) from None
+
+
+@contextlib.contextmanager
+def errors_at(path: Path) -> Iterator[None]:
+    """Add the path to errors from code that does not know which file it works on."""
+    try:
+        yield
+    except FolderError as error:
+        error.path = error.path or path
+        raise
 
 
 def json_text(values: Any) -> str:
@@ -127,7 +142,7 @@ def json_text(values: Any) -> str:
 
 
 def token_name(value: Any) -> str | None:
-    """Return a special token of tokenizer_config.json, where it is a string or an object with `content`."""
+    """Return a special token from tokenizer_config.json: a string, or the `content` of an object."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None
@@ -145,7 +160,7 @@ def tokenizer_config(max_length: int, special_tokens: Mapping[str, str | None], 
 
 
 def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
-    """Load a tokenizer from the content of a regard folder, with its special tokens."""
+    """Return a tokenizer from the content of a regard folder, with its special tokens."""
     tokenizer = Tokenizer.from_json(str(content.texts[name]), Path(name))
     special_tokens = content.config.get("special_tokens")
     if special_tokens is None:
@@ -153,98 +168,126 @@ def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
     return tokenizer.with_special_tokens(from_dict(SpecialTokens, special_tokens))
 
 
-def with_template(tokenizer: Tokenizer, single: list[str], pair: list[str]) -> str:
-    """Return a tokenizer.json that adds the start and end token to a text ($A) or a pair of texts ($A and $B)."""
+def with_template(tokenizer: Tokenizer, single: Sequence[tuple[str, int]], pair: Sequence[tuple[str, int]]) -> str:
+    """Return a tokenizer.json that adds the start and end token to a text ($A) or a pair of texts ($A and $B).
+
+    `single` and `pair` list tokens and texts in order, each with its token type.
+    """
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    added = [(token, backend.token_to_id(token)) for token in dict.fromkeys(single) if token != "$A"]
-    backend.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=added)
+    ids = {token: backend.token_to_id(token) for token, _ in single if token != "$A"}
+    # In a template, ":" precedes a token type and "$" a text. Tokens with these characters need another name there.
+    names = {token: f"token-{i}" if ":" in token or token.startswith("$") else token for token, i in ids.items()}
+    backend.post_processor = processors.TemplateProcessing(
+        single=[f"{names.get(part, part)}:{token_type}" for part, token_type in single],
+        pair=[f"{names.get(part, part)}:{token_type}" for part, token_type in pair],
+        special_tokens=[{"id": names[token], "ids": [i], "tokens": [token]} for token, i in ids.items()],
+    )
     return str(backend.to_str())
 
 
 # --- Settings -----------------------------------------------------------------------------------------------
 
 
-def unmet(config: Any, required: Mapping[str, Any], *, full_width: bool = True) -> list[str]:
-    """Return the settings of a model that a class of another tool does not support.
+def unsupported_settings(config: Any, required: Mapping[str, Any], *, full_width: bool = True) -> dict[str, str]:
+    """Return the settings of a model that a class of another tool does not support, each with the reason.
 
     `required` gives the supported value of a setting, or a tuple of them. With `full_width`, num_heads × head_dim must
     equal d_model.
     """
-    problems = []
+    reasons = {}
     for name, only in required.items():
         value, allowed = getattr(config, name), only if isinstance(only, tuple) else (only,)
         if value not in allowed:
-            problems.append(f"{name} is {value!r} (must be {' or '.join(map(repr, allowed))})")
+            reasons[name] = f"{name} is {value!r} (must be {' or '.join(map(repr, allowed))})"
     if other := {address: heads for address, heads in config.num_heads_by_layer.items() if heads != config.num_heads}:
-        problems.append(f"num_heads_by_layer is {other!r} (must be {config.num_heads} in every layer)")
+        reasons["num_heads_by_layer"] = f"num_heads_by_layer is {other!r} (must be {config.num_heads} in every layer)"
     if full_width and config.num_heads * config.head_dim != config.d_model:
         numbers = f"{config.num_heads} × {config.head_dim} is not {config.d_model}"
-        problems.append(f"num_heads × head_dim is not d_model ({numbers})")
-    return problems
+        reasons["head_dim"] = f"num_heads × head_dim is not d_model ({numbers})"
+    return reasons
+
+
+class UnsupportedSetting(NamedTuple):
+    """A setting of another tool that regard does not support."""
+
+    name: str
+    value: Any
+    reason: str
+    allowed: tuple[Any, ...] | None = None
 
 
 @dataclass
-class Refusals:
+class UnsupportedSettings:
     """Collect unsupported settings in the config of another tool, to raise one error that lists all of them."""
 
-    where: Path
-    found: list[str] = field(default_factory=list)
+    path: Path  # of their config.json
+    found: list[UnsupportedSetting] = field(default_factory=list)
 
-    def unless(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    def require(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
         """Record the settings that are present with a value other than the one in `fixed`."""
         self.found += [
-            f"{name} is {settings[name]!r} (must be {value!r})"
+            UnsupportedSetting(name, settings[name], f"{name} is {settings[name]!r} (must be {value!r})", (value,))
             for name, value in fixed.items()
             if settings.get(name, value) != value
         ]
 
-    def when(self, wrong: bool, problem: str) -> None:
+    def add_if(self, wrong: bool, name: str, value: Any, reason: str, allowed: Iterable[Any] | None = None) -> None:
+        """Record a setting if its value is wrong."""
         if wrong:
-            self.found.append(problem)
+            self.found.append(UnsupportedSetting(name, value, reason, None if allowed is None else tuple(allowed)))
 
     def activation(self, settings: Mapping[str, Any], name: str, default: str, known: Mapping[str, str]) -> str:
         """Return our name of an activation; record one that is not in `known`."""
         value = settings.get(name, default)
-        self.when(value not in known, f"{name} is {value!r} (must be {', '.join(known)})")
+        self.add_if(value not in known, name, value, f"{name} is {value!r} (must be {', '.join(known)})", known)
         return known.get(value, "")
 
-    def check(self) -> None:
+    def raise_if_any(self) -> None:
+        """Raise if any setting was recorded. The message lists all of them, the fields describe the first."""
         if self.found:
+            first, listed = self.found[0], "; ".join(item.reason for item in self.found)
             raise FolderError(
-                f"{self.where} has settings that regard does not support: {'; '.join(self.found)}.", path=self.where
+                f"{self.path} has settings that regard does not support: {listed}.",
+                argument=first.name,
+                value=first.value,
+                allowed=first.allowed,
+                path=self.path,
             )
 
 
 _REQUIRED: Any = object()
 
 
-def whole(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
+def integer(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED, *, least: int = 1) -> int:
     """Return a setting that must be an integer ≥ `least`. A missing setting or null means the default."""
     value = _setting(settings, name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}.", argument=name)
+        message = f"{name} must be an integer of at least {least}, got {value!r}."
+        raise UsageError(message, argument=name, value=value)
     return value
 
 
-def real(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> float:
+def number(settings: Mapping[str, Any], name: str, default: Any = _REQUIRED) -> float:
     """Return a setting that must be a number."""
     value = _setting(settings, name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UsageError(f"{name} must be a number, got {value!r}.", argument=name)
+        raise UsageError(f"{name} must be a number, got {value!r}.", argument=name, value=value)
     return float(value)
 
 
-def real_or_null(settings: Mapping[str, Any], name: str, default: float | None) -> float | None:
+def number_or_null(settings: Mapping[str, Any], name: str, default: float | None) -> float | None:
     """Return a setting that must be a number or null. Only a missing setting means the default."""
     value = settings.get(name, default)
-    return None if value is None else real({name: value}, name)
+    return None if value is None else number({name: value}, name)
 
 
-def flag(settings: Mapping[str, Any], name: str, default: bool) -> bool:
+def boolean(settings: Mapping[str, Any], name: str, default: bool) -> bool:
     """Return a setting that must be true or false."""
     value = _setting(settings, name, default)
     if not isinstance(value, bool):
-        raise UsageError(f"{name} must be true or false, got {value!r}.", argument=name)
+        raise UsageError(
+            f"{name} must be true or false, got {value!r}.", argument=name, value=value, allowed=(True, False)
+        )
     return value
 
 
@@ -262,7 +305,7 @@ class Setting(NamedTuple):
 
     theirs: str  # its name in their config.json
     ours: str  # its field in our config
-    read: Callable[..., Any] = whole
+    read: Callable[..., Any] = integer
     default: Any = _REQUIRED  # theirs, if config.json does not have it
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, get_args
+from collections.abc import Iterable
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from regard.utils.config import Config
-from regard.utils.errors import UsageError, number_of
+from regard.utils.errors import UsageError, number_of, suggest_name
 
-HeadKind = Literal[
+HEAD_KINDS = (  # of the architectures in regard; an architecture in another package may support more
     "none",
     "mlm",
     "nsp",
@@ -18,9 +19,8 @@ HeadKind = Literal[
     "token_classification",
     "question_answering",
     "multiple_choice",
-]
+)
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
-HEAD_KINDS: tuple[str, ...] = get_args(HeadKind)
 MLM_KINDS = ("mlm", "pretraining")
 NSP_KINDS = ("nsp", "pretraining")
 LABELLED = ("sequence_classification", "token_classification")
@@ -29,7 +29,7 @@ LABELLED = ("sequence_classification", "token_classification")
 class HeadConfig(Config):
     """Config of a head. A model folder stores it next to the config of the model."""
 
-    kind: HeadKind = Field("none", description="What the head predicts.")
+    kind: str = Field("none", description="What the head predicts. The architecture checks it.")
     labels: tuple[str, ...] = Field((), description="The meaning of each output, for classification.")
     problem_type: ProblemType = Field(
         "single_label_classification", description="For sequences: one label, several labels, or a number."
@@ -37,10 +37,23 @@ class HeadConfig(Config):
 
     @model_validator(mode="after")
     def _labels_fit(self) -> Self:
-        if bool(self.labels) != (self.kind in LABELLED):
+        if self.kind in HEAD_KINDS and bool(self.labels) != (self.kind in LABELLED):
             raise UsageError(
                 f"only {' and '.join(LABELLED)} need labels; {self.kind} got {number_of(len(self.labels), 'label')}.",
                 argument="labels",
                 value=self.labels,
             )
         return self
+
+
+def check_kind(head: HeadConfig | None, supported: Iterable[str], architecture: str) -> None:
+    """Raise if an architecture does not support this kind of head. No head is the kind `none`."""
+    kind, names = "none" if head is None else head.kind, sorted(supported)
+    if kind not in names:
+        raise UsageError(
+            f"{architecture} does not support the head {kind!r}. Supported: {', '.join(names)}.",
+            argument="kind",
+            value=kind,
+            allowed=names,
+            hint=suggest_name(kind, names),
+        )

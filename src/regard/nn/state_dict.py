@@ -50,23 +50,25 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, l
 
 def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], class_name: str) -> None:
     """Raise if names, shapes or dtypes differ from those that `class_name` expects."""
-    wrong: dict[str, list[str]] = {
-        "missing": [name for name in expected if name not in tensors],
-        "surplus": [name for name in tensors if name not in expected],
-        "of another shape": [],
-        "of another type": [],
+    wrong: dict[str, dict[str, str]] = {  # for each reason: names of tensors and their descriptions
+        "missing": {name: name for name in expected if name not in tensors},
+        "surplus": {name: name for name in tensors if name not in expected},
+        "of another shape": {},
+        "of another type": {},
     }
     for name in (name for name in expected if name in tensors):
         given, wanted = tensors[name], expected[name]
         if given.shape != wanted.shape:
-            wrong["of another shape"].append(f"{name} is {_shape(given)} instead of {_shape(wanted)}")
+            wrong["of another shape"][name] = f"{name} is {_shape(given)} instead of {_shape(wanted)}"
         if given.is_floating_point() != wanted.is_floating_point():
-            wrong["of another type"].append(f"{name} is {given.dtype} instead of {wanted.dtype}")
+            wrong["of another type"][name] = f"{name} is {given.dtype} instead of {wanted.dtype}"
     if any(wrong.values()):
-        details = "; ".join(f"{reason}: {shorten_list(names)}" for reason, names in wrong.items() if names)
+        details = "; ".join(f"{reason}: {shorten_list([*names.values()])}" for reason, names in wrong.items() if names)
         raise FolderError(
             f"these weights do not fit a {class_name} with this config; {details}. "
-            "Config and weights belong to different models."
+            "Config and weights belong to different models.",
+            argument="tensors",
+            value={reason: tuple(names) for reason, names in wrong.items() if names},
         )
 
 

@@ -15,7 +15,7 @@ from regard.models import formats
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
 from regard.models.formats import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format, Setting
-from regard.models.heads import LABELLED, MLM_KINDS, NSP_KINDS, HeadConfig, HeadKind, ProblemType
+from regard.models.heads import LABELLED, MLM_KINDS, NSP_KINDS, HeadConfig, ProblemType
 from regard.nn.init import empty_weights
 from regard.nn.state_dict import check_fit, unique_tensors
 from regard.tokenizers.tokenizer import Tokenizer
@@ -23,7 +23,7 @@ from regard.utils.errors import FolderError, UsageError, config_errors
 
 MODEL_TYPE = "bert"
 VOCABULARY = "vocab.txt"
-CLASSES: dict[HeadKind, str] = {
+CLASSES: dict[str, str] = {
     "none": "BertModel",
     "mlm": "BertForMaskedLM",
     "nsp": "BertForNextSentencePrediction",
@@ -42,10 +42,10 @@ SETTINGS = (
     Setting("hidden_size", "d_model"),
     Setting("intermediate_size", "d_ff"),
     Setting("num_attention_heads", "num_heads"),
-    Setting("layer_norm_eps", "norm_eps", formats.real, 1e-12),
-    Setting("hidden_dropout_prob", "dropout", formats.real, 0.1),
-    Setting("attention_probs_dropout_prob", "attention_dropout", formats.real, 0.1),
-    Setting("classifier_dropout", "head_dropout", formats.real_or_null, None),
+    Setting("layer_norm_eps", "norm_eps", formats.number, 1e-12),
+    Setting("hidden_dropout_prob", "dropout", formats.number, 0.1),
+    Setting("attention_probs_dropout_prob", "attention_dropout", formats.number, 0.1),
+    Setting("classifier_dropout", "head_dropout", formats.number_or_null, None),
 )
 # Settings in their config.json for which regard supports only this value. They may be missing.
 FIXED = {
@@ -91,6 +91,7 @@ OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm
 
 # The files and keys in which sentence-transformers stores its pooling.
 MODULES, SENTENCES = "modules.json", "sentence_bert_config.json"
+SUPPORTED_MODULES = ("Transformer", "Pooling", "Normalize")
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
 
 
@@ -101,29 +102,31 @@ def from_hf(folder: Folder) -> Content:
     """Convert a BERT folder to the content of a regard folder, with its head."""
     theirs = _their_tensors(folder.tensors)
     with config_errors(folder.path / CONFIG):
-        config = config_from_hf(folder.config, formats.Refusals(folder.path / CONFIG))
+        config = config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / CONFIG))
         head = _head_from(folder, theirs)
     config = config.replace(pooler=_has_pooler(head.kind, theirs))
     if not config.pooler:  # some files contain a pooler that the head does not use
         theirs = {name: tensor for name, tensor in theirs.items() if not name.startswith("pooler.")}
     tokenizer = read_tokenizer(folder)
-    tokenizer.fits(config.vocab_size)
     pairs = _pairs(config, head.kind)
     with empty_weights():
         expected = formats.split(unique_tensors(build(config, head)), pairs)
-    check_fit(theirs, expected, CLASSES[head.kind])
+    with formats.errors_at(folder.path):
+        tokenizer.fits(config.vocab_size)
+        check_fit(theirs, expected, CLASSES[head.kind])
     described = formats.our_config("bert", config, tokenizer, head=head.to_dict(), **_read_embedding(folder, head.kind))
     if head.kind == "sequence_classification":  # the folder does not say if it was trained on single texts or pairs
         described["accepts_pairs"] = True
     return Content(described, formats.join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
 
 
-def config_from_hf(settings: Mapping[str, Any], refused: formats.Refusals) -> BertConfig:
-    refused.unless(settings, FIXED)
-    width, heads = formats.whole(settings, "hidden_size"), formats.whole(settings, "num_attention_heads")
-    refused.when(width % heads != 0, f"hidden_size {width} is not a multiple of num_attention_heads {heads}")
-    activation = refused.activation(settings, "hidden_act", "gelu", formats.ACTIVATIONS)
-    refused.check()
+def config_from_hf(settings: Mapping[str, Any], unsupported: formats.UnsupportedSettings) -> BertConfig:
+    unsupported.require(settings, FIXED)
+    width, heads = formats.integer(settings, "hidden_size"), formats.integer(settings, "num_attention_heads")
+    reason = f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
+    unsupported.add_if(width % heads != 0, "num_attention_heads", heads, reason)
+    activation = unsupported.activation(settings, "hidden_act", "gelu", formats.ACTIVATIONS)
+    unsupported.raise_if_any()
     return BertConfig(**formats.read_settings(settings, SETTINGS), head_dim=width // heads, activation=activation)
 
 
@@ -149,7 +152,11 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
     if name not in kinds:
         known = ", ".join(kinds)
         raise FolderError(
-            f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}."
+            f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}.",
+            argument="architectures",
+            value=name,
+            allowed=kinds,
+            path=folder.path / CONFIG,
         )
     kind = kinds[name]
     if kind in (*MLM_KINDS, *NSP_KINDS):
@@ -166,9 +173,10 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
 def _labels(settings: Mapping[str, Any]) -> tuple[str, ...]:
     named = settings.get("id2label")
     if not named:  # transformers' own default
-        return tuple(f"LABEL_{i}" for i in range(formats.whole(settings, "num_labels", 2)))
+        return tuple(f"LABEL_{i}" for i in range(formats.integer(settings, "num_labels", 2)))
     if wrong := [number for number in named if not str(number).isdecimal()]:
-        raise UsageError(f"the keys of id2label must be label numbers, got {wrong[0]!r}.")
+        message = f"the keys of id2label must be label numbers, got {wrong[0]!r}."
+        raise UsageError(message, argument="id2label", value=wrong[0])
     by_number = {int(number): str(label) for number, label in named.items()}
     return tuple(by_number.get(i, f"LABEL_{i}") for i in range(max(by_number) + 1))
 
@@ -179,11 +187,17 @@ def _problem_type(folder: Folder, outputs: int) -> ProblemType:
         return "regression" if outputs == 1 else "single_label_classification"
     if problem not in PROBLEMS:
         known = ", ".join(PROBLEMS)
-        raise FolderError(f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}.")
+        raise FolderError(
+            f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}.",
+            argument="problem_type",
+            value=problem,
+            allowed=PROBLEMS,
+            path=folder.path / CONFIG,
+        )
     return problem
 
 
-def _has_pooler(kind: HeadKind, theirs: Mapping[str, Tensor]) -> bool:
+def _has_pooler(kind: str, theirs: Mapping[str, Tensor]) -> bool:
     pooled = (*NSP_KINDS, "sequence_classification", "multiple_choice")
     return kind in pooled or (kind == "none" and "pooler.dense.weight" in theirs)
 
@@ -195,22 +209,30 @@ def read_tokenizer(folder: Folder) -> Tokenizer:
         tokenizer = Tokenizer.load(folder.file(TOKENIZER))
     elif folder.has_text(VOCABULARY):
         lowercase = settings.get("do_lower_case", True) is not False
-        tokenizer = Tokenizer.from_vocabulary(folder.file(VOCABULARY), lowercase=lowercase)
+        with formats.errors_at(folder.path / VOCABULARY):
+            tokenizer = Tokenizer.from_vocabulary(folder.file(VOCABULARY), lowercase=lowercase)
     else:
-        raise FolderError(f"{folder.path} has no tokenizer. Add {TOKENIZER} or {VOCABULARY}.")
+        message = f"{folder.path} has no tokenizer. Add {TOKENIZER} or {VOCABULARY}."
+        raise FolderError(message, argument="tokenizer", allowed=(TOKENIZER, VOCABULARY), path=folder.path)
     named = {role: formats.token_name(settings.get(name)) for name, role in SPECIAL_TOKENS.items() if role != "unknown"}
     changes: dict[str, Any] = {role: name for role, name in named.items() if name}
     return tokenizer.with_special_tokens(dataclasses.replace(tokenizer.special_tokens, **changes))
 
 
-def _read_embedding(folder: Folder, kind: HeadKind) -> dict[str, Any]:
+def _read_embedding(folder: Folder, kind: str) -> dict[str, Any]:
     """Return the pooling and maximum length of a sentence-transformers folder; empty for other folders."""
     modules = formats.read_json_value(folder, MODULES)
     if not isinstance(modules, list):
         return {}
     kinds = {str(module.get("type", "")).rpartition(".")[2]: module for module in modules if isinstance(module, dict)}
-    if other := sorted(set(kinds) - {"Transformer", "Pooling", "Normalize"}):
-        raise FolderError(f"{folder.path / MODULES} has modules that regard does not support: {', '.join(other)}.")
+    if other := sorted(set(kinds).difference(SUPPORTED_MODULES)):
+        raise FolderError(
+            f"{folder.path / MODULES} has modules that regard does not support: {', '.join(other)}.",
+            argument="type",
+            value=other[0],
+            allowed=SUPPORTED_MODULES,
+            path=folder.path / MODULES,
+        )
     settings: dict[str, Any] = {}
     if "Pooling" in kinds and kind == "none":
         settings["inference"] = {"pooling": _pooling(folder, f"{kinds['Pooling'].get('path', '')}/{CONFIG}")}
@@ -227,7 +249,11 @@ def _pooling(folder: Folder, name: str) -> str:
         return "mean"
     if len(chosen) > 1 or chosen[0] not in POOLINGS.values():
         raise FolderError(
-            f"{folder.path / name} uses {' and '.join(chosen)} pooling; regard supports mean, cls and max."
+            f"{folder.path / name} uses {' and '.join(chosen)} pooling; regard supports mean, cls and max.",
+            argument="pooling_mode",
+            value=chosen[0] if len(chosen) == 1 else chosen,
+            allowed=POOLINGS.values(),
+            path=folder.path / name,
         )
     return str(chosen[0])
 
@@ -260,10 +286,10 @@ def to_hf(content: Content) -> Export:
     return Export(settings, tensors, texts, class_name=class_name, notes=_notes(content, config, head))
 
 
-def obstacles(content: Content) -> tuple[str, list[str]]:
+def unsupported_settings(content: Content) -> tuple[str, dict[str, str]]:
     """Return the `transformers` class for a BERT, and the settings of the model that this class does not support."""
-    config = BertConfig(**content.config["model"])
-    return CLASSES[_head(content).kind], formats.unmet(config, {"activation": formats.OUR_ACTIVATIONS})
+    config, required = BertConfig(**content.config["model"]), {"activation": formats.OUR_ACTIVATIONS}
+    return CLASSES[_head(content).kind], formats.unsupported_settings(config, required)
 
 
 def _head(content: Content) -> HeadConfig:
@@ -295,10 +321,11 @@ def _with_template(tokenizer: Tokenizer) -> str:
     if tokenizer.has_post_processor:
         return tokenizer.to_json()
     start, end = tokenizer.tokens([tokenizer.start_id, tokenizer.end_id])
-    return formats.with_template(tokenizer, [start, "$A", end], [start, "$A", end, "$B:1", f"{end}:1"])
+    single = [(start, 0), ("$A", 0), (end, 0)]
+    return formats.with_template(tokenizer, single, [*single, ("$B", 1), (end, 1)])
 
 
-def _pairs(config: BertConfig, kind: HeadKind, prefix: str = "") -> formats.Pairs:
+def _pairs(config: BertConfig, kind: str, prefix: str = "") -> formats.Pairs:
     """Return the name pairs of all tensors. `prefix` comes before their names in the encoder."""
     ours = "" if kind == "none" else "bert."
     answers = kind == "question_answering"
@@ -309,4 +336,4 @@ def _pairs(config: BertConfig, kind: HeadKind, prefix: str = "") -> formats.Pair
     ]
 
 
-FORMATS = (Format(model_type=MODEL_TYPE, from_hf=from_hf, to_hf=to_hf, obstacles=obstacles),)
+FORMATS = (Format(model_type=MODEL_TYPE, from_hf=from_hf, to_hf=to_hf, unsupported_settings=unsupported_settings),)

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.models.bert.config import BertConfig
-from regard.models.heads import MLM_KINDS, NSP_KINDS, HeadConfig
+from regard.models.heads import HEAD_KINDS, MLM_KINDS, NSP_KINDS, HeadConfig, check_kind
 from regard.nn import masks
 from regard.nn.blocks import Block, Residual
 from regard.nn.hooks import HookPoint, has_hooks
@@ -88,7 +88,9 @@ class Bert(nn.Module):
     def pool(self, hidden: Tensor) -> Tensor:
         """hidden states (B, T, D) → the pooled output at the first token, [CLS]: (B, D)."""
         if self.pooler is None:
-            raise UsageError("this BERT has no pooler. Average its hidden states instead.")
+            raise UsageError(
+                "this BERT has no pooler. Average its hidden states instead.", argument="pooler", value=False
+            )
         return torch.tanh(self.pooler(hidden[:, 0]))
 
 
@@ -280,6 +282,7 @@ AnyBert = Bert | BertForPretraining | BertWithHead
 
 def build(config: BertConfig, head: HeadConfig | None = None) -> AnyBert:
     """Build a BERT with new weights, with or without a head."""
+    check_kind(head, HEAD_KINDS, "bert")
     if head is None or head.kind == "none":
         return Bert(config)
     if head.kind == "sequence_classification":

@@ -66,6 +66,7 @@ class GPTConfig(AttentionModelConfig):
                 f"rope_scaling must have the keys {', '.join(SCALING_KEYS)}, got {', '.join(scaling)}.",
                 argument="rope_scaling",
                 value=dict(scaling),
+                allowed=SCALING_KEYS,
             )
         positive = all(value > 0 for value in scaling.values())
         if not (positive and scaling["low_freq_factor"] < scaling["high_freq_factor"]):

@@ -35,11 +35,13 @@ RANGES = {
 def from_hf(kind: ModelType, folder: Folder) -> Content:
     """Convert a language model folder to the content of a regard folder."""
     with config_errors(folder.path / formats.CONFIG):
-        config = kind.config_from_hf(folder.config, formats.Refusals(folder.path / formats.CONFIG))
+        config = kind.config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / formats.CONFIG))
     tokenizer = _read_tokenizer(folder)
-    tokenizer.fits(config.vocab_size)
+    with formats.errors_at(folder.path):
+        tokenizer.fits(config.vocab_size)
+        tensors = kind.read_tensors(folder.tensors, config)
     described = formats.our_config("gpt", config, tokenizer, inference=_read_sampling(folder))
-    return Content(described, kind.read_tensors(folder.tensors, config), {TOKENIZER: tokenizer.to_json()})
+    return Content(described, tensors, {TOKENIZER: tokenizer.to_json()})
 
 
 def _read_tokenizer(folder: Folder) -> Tokenizer:
@@ -49,7 +51,8 @@ def _read_tokenizer(folder: Folder) -> Tokenizer:
     elif folder.has_text(VOCABULARY) and folder.has_text(MERGES):
         tokenizer = Tokenizer.from_merges(folder.file(VOCABULARY), folder.file(MERGES))
     else:
-        raise FolderError(f"{folder.path} has no tokenizer. Add {TOKENIZER}, or {VOCABULARY} and {MERGES}.")
+        message = f"{folder.path} has no tokenizer. Add {TOKENIZER}, or {VOCABULARY} and {MERGES}."
+        raise FolderError(message, argument="tokenizer", allowed=(TOKENIZER, VOCABULARY, MERGES), path=folder.path)
     usual = tokenizer.special_tokens
     start = formats.token_name(settings.get("bos_token")) or _token_of(tokenizer, folder.config.get("bos_token_id"))
     ends = [formats.token_name(settings.get("eos_token")), *_end_tokens(folder, tokenizer), usual.end]
@@ -88,15 +91,16 @@ def _read_sampling(folder: Folder) -> dict[str, Any]:
     settings = formats.read_json(folder, GENERATION_CONFIG)
     with config_errors(folder.path / GENERATION_CONFIG):
         options: dict[str, Any] = {
-            name: formats.real(settings, name)
+            name: formats.number(settings, name)
             for name in (*SAMPLING, "repetition_penalty")
             if settings.get(name) is not None
         }
         if "top_k" in options:
-            options["top_k"] = formats.whole(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
+            options["top_k"] = formats.integer(settings, "top_k", least=0) or None  # 0 means sampling from all tokens
         for name, (low, high) in RANGES.items():
-            if name in options and not low <= options[name] <= high:
-                raise UsageError(f"{name} must be from {low:g} to {high:g}, got {options[name]}.", argument=name)
+            value = options.get(name, low)
+            if not low <= value <= high:
+                raise UsageError(f"{name} must be from {low:g} to {high:g}, got {value}.", argument=name, value=value)
     if settings.get("do_sample") is False:
         options = {"temperature": 0.0, **{name: value for name, value in options.items() if name not in SAMPLING}}
     return options
@@ -142,10 +146,10 @@ def to_hf(kind: ModelType, content: Content) -> Export:
     return Export(settings, tensors, texts, class_name=kind.class_name, notes=tuple(notes))
 
 
-def obstacles(kind: ModelType, content: Content) -> tuple[str, list[str]]:
+def unsupported_settings(kind: ModelType, content: Content) -> tuple[str, dict[str, str]]:
     """Return the class for a model type, and the settings of the model that this class does not support."""
     config = GPTConfig(**content.config["model"])
-    return kind.class_name, formats.unmet(config, kind.required, full_width=kind.full_width)
+    return kind.class_name, formats.unsupported_settings(config, kind.required, full_width=kind.full_width)
 
 
 def _sampling_settings(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,8 +162,12 @@ def _sampling_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _format(kind: ModelType) -> Format:
-    read, write = partial(from_hf, kind), partial(to_hf, kind)
-    return Format(model_type=kind.name, from_hf=read, to_hf=write, obstacles=partial(obstacles, kind))
+    return Format(
+        model_type=kind.name,
+        from_hf=partial(from_hf, kind),
+        to_hf=partial(to_hf, kind),
+        unsupported_settings=partial(unsupported_settings, kind),
+    )
 
 
 MISTRAL_FORMAT = Format(model_type=MISTRAL.name, from_hf=partial(from_hf, MISTRAL))

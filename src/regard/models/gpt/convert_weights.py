@@ -21,18 +21,18 @@ from torch import Tensor
 from regard.models.formats import (
     ACTIVATIONS,
     OUR_ACTIVATIONS,
-    Refusals,
     Setting,
-    flag,
+    UnsupportedSettings,
+    boolean,
+    integer,
     join,
     layer_pairs,
     module_pairs,
+    number,
+    number_or_null,
     read_settings,
-    real,
-    real_or_null,
     split,
     their_activation,
-    whole,
     write_settings,
 )
 from regard.models.gpt.config import SCALING_KEYS, GPTConfig
@@ -42,6 +42,7 @@ from regard.nn.state_dict import check_fit, unique_tensors
 from regard.utils.errors import UsageError
 
 OUTPUT = "lm_head.weight"
+ROPE_TYPES = ("default", "llama3")
 MISTRAL_WINDOW = 4096  # transformers' default
 
 
@@ -53,26 +54,28 @@ class ModelType:
     class_name: str
     fixed: Mapping[str, Any]  # their settings for which regard supports only this value; they may be missing
     required: Mapping[str, Any]  # our settings that the class fixes; a tuple lists several values
-    read_config: Callable[[Mapping[str, Any], Refusals], dict[str, Any]]  # their settings → our other settings
+    # Returns our other settings.
+    read_config: Callable[[Mapping[str, Any], UnsupportedSettings], dict[str, Any]]
     config_to_hf: Callable[[GPTConfig], dict[str, Any]]
     modules: Mapping[str, str]  # our and their names of modules
     block: Mapping[str, str]  # the same inside a block
     stack: str = "layers"  # their name of the list of blocks
     prefix: str = "model."  # of all their tensor names except that of the output matrix
-    leftovers: tuple[str, ...] = ("rotary_emb.inv_freq",)  # suffixes of buffers in files from old versions
-    rearrange: Callable[[dict[str, Tensor], GPTConfig], dict[str, Tensor]] = lambda ours, config: ours  # undoes itself
+    ignored_suffixes: tuple[str, ...] = ("rotary_emb.inv_freq",)  # of buffers in files from old versions
+    # Changes our tensors in both directions, so it must be its own inverse.
+    rearrange: Callable[[dict[str, Tensor], GPTConfig], dict[str, Tensor]] = lambda ours, config: ours
     full_width: bool = False  # num_heads × head_dim must equal d_model
     has_dropout: bool = False
 
-    def config_from_hf(self, settings: Mapping[str, Any], refused: Refusals) -> GPTConfig:
-        refused.unless(settings, self.fixed)
-        ours = self.read_config(settings, refused)
-        refused.check()
+    def config_from_hf(self, settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> GPTConfig:
+        unsupported.require(settings, self.fixed)
+        ours = self.read_config(settings, unsupported)
+        unsupported.raise_if_any()
         return GPTConfig(**{**self.required, **ours})
 
     def read_tensors(self, tensors: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
         """Convert their tensors to ours. Names and shapes must match the config."""
-        theirs = {name: tensor for name, tensor in tensors.items() if not name.endswith(self.leftovers)}
+        theirs = {name: tensor for name, tensor in tensors.items() if not name.endswith(self.ignored_suffixes)}
         if config.tie_embeddings:
             theirs.pop(OUTPUT, None)  # a copy of the embedding
         with empty_weights():
@@ -99,14 +102,14 @@ class ModelType:
 
 _GPT2_SETTINGS = (
     Setting("vocab_size", "vocab_size"),
-    Setting("n_positions", "context_length", whole, 1024),
+    Setting("n_positions", "context_length", integer, 1024),
     Setting("n_layer", "num_layers"),
     Setting("n_embd", "d_model"),
     Setting("n_inner", "d_ff"),
     Setting("n_head", "num_heads"),
-    Setting("layer_norm_epsilon", "norm_eps", real, 1e-5),
-    Setting("tie_word_embeddings", "tie_embeddings", flag, True),
-    Setting("resid_pdrop", "dropout", real, 0.1),
+    Setting("layer_norm_epsilon", "norm_eps", number, 1e-5),
+    Setting("tie_word_embeddings", "tie_embeddings", boolean, True),
+    Setting("resid_pdrop", "dropout", number, 0.1),
 )
 _GPT2_FIXED = {
     "scale_attn_weights": True,
@@ -116,13 +119,13 @@ _GPT2_FIXED = {
 }
 
 
-def _read_gpt2(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
-    width, heads = whole(settings, "n_embd"), whole(settings, "n_head")
-    refused.when(width % heads != 0, f"n_embd {width} is not a multiple of n_head {heads}")
+def _read_gpt2(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
+    width, heads = integer(settings, "n_embd"), integer(settings, "n_head")
+    unsupported.add_if(width % heads != 0, "n_head", heads, f"n_embd {width} is not a multiple of n_head {heads}")
     return dict(
-        read_settings({**settings, "n_inner": whole(settings, "n_inner", 4 * width)}, _GPT2_SETTINGS),
+        read_settings({**settings, "n_inner": integer(settings, "n_inner", 4 * width)}, _GPT2_SETTINGS),
         head_dim=width // heads,
-        activation=refused.activation(settings, "activation_function", "gelu_new", ACTIVATIONS),
+        activation=unsupported.activation(settings, "activation_function", "gelu_new", ACTIVATIONS),
     )
 
 
@@ -168,7 +171,7 @@ GPT2 = ModelType(
     },
     stack="h",
     prefix="transformer.",
-    leftovers=(".attn.bias", ".attn.masked_bias"),  # mask buffers
+    ignored_suffixes=(".attn.bias", ".attn.masked_bias"),  # mask buffers
     rearrange=_transpose_matrices,
     full_width=True,
     has_dropout=True,
@@ -179,13 +182,13 @@ GPT2 = ModelType(
 
 _LLAMA_SETTINGS = (
     Setting("vocab_size", "vocab_size"),
-    Setting("max_position_embeddings", "context_length", whole, 2048),
+    Setting("max_position_embeddings", "context_length", integer, 2048),
     Setting("num_hidden_layers", "num_layers"),
     Setting("hidden_size", "d_model"),
     Setting("intermediate_size", "d_ff"),
     Setting("num_attention_heads", "num_heads"),
-    Setting("rms_norm_eps", "norm_eps", real, 1e-6),
-    Setting("tie_word_embeddings", "tie_embeddings", flag, False),
+    Setting("rms_norm_eps", "norm_eps", number, 1e-6),
+    Setting("tie_word_embeddings", "tie_embeddings", boolean, False),
 )
 _ATTENTION = {
     "self_attention.qkv_proj": "self_attn.q_proj self_attn.k_proj self_attn.v_proj",
@@ -193,27 +196,28 @@ _ATTENTION = {
 }
 
 
-def _read_shape(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
+def _read_shape(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
     """Return our settings for sizes, heads and rotary positions, including the scaling of Llama 3.1."""
     rope = {**_part(settings, "rope_scaling"), **_part(settings, "rope_parameters")}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    refused.when(kind not in ("default", "llama3"), f"rope_type is {kind!r}")
+    unsupported.add_if(kind not in ROPE_TYPES, "rope_type", kind, f"rope_type is {kind!r}", ROPE_TYPES)
     shape = read_settings(settings, _LLAMA_SETTINGS)
-    head_dim = whole(settings, "head_dim", shape["d_model"] // shape["num_heads"])
-    refused.when(head_dim % 2 != 0, f"head_dim is {head_dim}, but rotary positions need an even head_dim")
+    head_dim = integer(settings, "head_dim", shape["d_model"] // shape["num_heads"])
+    reason = f"head_dim is {head_dim}, but rotary positions need an even head_dim"
+    unsupported.add_if(head_dim % 2 != 0, "head_dim", head_dim, reason)
     return dict(
         shape,
         head_dim=head_dim,
-        num_kv_heads=whole(settings, "num_key_value_heads", shape["num_heads"]),
-        rope_theta=real(rope, "rope_theta", real(settings, "rope_theta", 10_000.0)),
-        rope_scaling={name: real(rope, name) for name in SCALING_KEYS} if kind == "llama3" else {},
+        num_kv_heads=integer(settings, "num_key_value_heads", shape["num_heads"]),
+        rope_theta=number(rope, "rope_theta", number(settings, "rope_theta", 10_000.0)),
+        rope_scaling={name: number(rope, name) for name in SCALING_KEYS} if kind == "llama3" else {},
     )
 
 
 def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = settings.get(name) or {}
     if not isinstance(part, Mapping):
-        raise UsageError(f"{name} must be a JSON object, got {part!r}.")
+        raise UsageError(f"{name} must be a JSON object, got {part!r}.", argument=name, value=part)
     return part
 
 
@@ -230,14 +234,16 @@ def _write_shape(config: GPTConfig) -> dict[str, Any]:
     }
 
 
-def _read_llama(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
+def _read_llama(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
     layers = settings.get("layer_types") or []
-    refused.when(any(layer != "full_attention" for layer in layers), "layer_types has values other than full_attention")
-    shape = _read_shape(settings, refused)
+    other = [layer for layer in layers if layer != "full_attention"]
+    reason = "layer_types has values other than full_attention"
+    unsupported.add_if(bool(other), "layer_types", other, reason, ("full_attention",))
+    shape = _read_shape(settings, unsupported)
     context = shape["context_length"]
     window = settings.get("sliding_window", MISTRAL_WINDOW) if settings["model_type"] == "mistral" else None
-    if window is not None and window < context:
-        refused.when(True, f"sliding_window is {window}, less than max_position_embeddings {context}")
+    reason = f"sliding_window is {window}, less than max_position_embeddings {context}"
+    unsupported.add_if(window is not None and window < context, "sliding_window", window, reason)
     return shape
 
 
@@ -284,12 +290,12 @@ MISTRAL = _llama("mistral", "MistralForCausalLM")
 
 # --- NanoChat -----------------------------------------------------------------------------------------------
 
-_SOFTCAP = Setting("final_logit_softcapping", "logit_softcap", real_or_null, 15.0)
+_SOFTCAP = Setting("final_logit_softcapping", "logit_softcap", number_or_null, 15.0)
 _NANOCHAT_FIXED = {"hidden_act": "relu2", "attention_bias": False}
 
 
-def _read_nanochat(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
-    return {**_read_shape(settings, refused), **read_settings(settings, [_SOFTCAP])}
+def _read_nanochat(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
+    return {**_read_shape(settings, unsupported), **read_settings(settings, [_SOFTCAP])}
 
 
 def _write_nanochat(config: GPTConfig) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.models.gpt.config import GPTConfig
+from regard.models.heads import HeadConfig, check_kind
 from regard.nn import masks
 from regard.nn.blocks import Block, BlockCache, Residual
 from regard.nn.hooks import HookPoint
@@ -146,8 +147,9 @@ def _norm(config: GPTConfig) -> nn.Module:
     )
 
 
-def build(config: GPTConfig, head: None = None) -> GPT:
+def build(config: GPTConfig, head: HeadConfig | None = None) -> GPT:
     """Build a GPT with new weights. Its only head is the output matrix."""
+    check_kind(head, ("none",), "gpt")
     return GPT(config)
 
 

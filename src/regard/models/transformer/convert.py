@@ -26,7 +26,7 @@ from regard.models.transformer.convert_weights import (
     VOCAB_SIZE,
     append_pad,
     config_to_hf,
-    is_whole,
+    is_integer,
     remove_pad,
     tensors_from_hf,
     tensors_to_hf,
@@ -57,8 +57,9 @@ def from_hf(folder: Folder) -> Content:
     ids = {name: _id(settings.get(name, default), name, folder.path) for name, default in _IDS.items()}
     num_tokens = settings[NOTE]["num_tokens"] if original else None
     source, target = _read_tokenizers(settings, folder, ids, num_tokens)
-    source.fits(config.source_vocab_size or config.vocab_size)
-    target.fits(config.vocab_size)
+    with formats.errors_at(folder.path):
+        source.fits(config.source_vocab_size or config.vocab_size)
+        target.fits(config.vocab_size)
     options, forbidden = _read_generation(settings, folder, ids["pad_token_id"])
     described = formats.our_config(
         "transformer",
@@ -75,8 +76,13 @@ def from_hf(folder: Folder) -> Content:
 
 def _id(value: Any, name: str, path: Path) -> int:
     number = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if not is_whole(number) or number < 0:
-        raise FolderError(f"{path}: {name} in config.json is {value!r}; it must be one id.")
+    if not is_integer(number) or number < 0:
+        raise FolderError(
+            f"{path}: {name} in config.json is {value!r}; it must be one id.",
+            argument=name,
+            value=value,
+            path=path / formats.CONFIG,
+        )
     return int(number)
 
 
@@ -91,7 +97,10 @@ def _read_tokenizers(
         return source, _load_json_tokenizer(folder, TARGET_TOKENIZER, ids, num_tokens)
     if not has_spm:
         raise FolderError(
-            f"{folder.path} has no tokenizer. Add {SOURCE_SPM}, {TARGET_SPM} and {VOCABULARY}, or {TOKENIZER}."
+            f"{folder.path} has no tokenizer. Add {SOURCE_SPM}, {TARGET_SPM} and {VOCABULARY}, or {TOKENIZER}.",
+            argument="tokenizer",
+            allowed=(SOURCE_SPM, TARGET_SPM, VOCABULARY, TOKENIZER),
+            path=folder.path,
         )
     tokenizer_settings = formats.read_json(folder, TOKENIZER_CONFIG)
     source_ids = target_ids = _vocabulary_of(folder, VOCABULARY)
@@ -100,14 +109,20 @@ def _read_tokenizers(
     names = {number: token for token, number in target_ids.items()}
     for setting, number in ids.items():
         if number not in names:
-            raise FolderError(f"{folder.path}: {setting} is {number} in config.json, but no token has that id.")
+            raise FolderError(
+                f"{folder.path}: {setting} is {number} in config.json, but no token has that id.",
+                argument=setting,
+                value=number,
+                path=folder.path / formats.CONFIG,
+            )
     start, end, pad = (names[number] for number in ids.values())
     unknown = formats.token_name(tokenizer_settings.get("unk_token")) or "<unk>"
 
     def load(spm: bytes, vocabulary: dict[str, int], name: str) -> Tokenizer:
         # A separate source vocabulary needs no start token, because only the decoder uses one.
         special_tokens = SpecialTokens(pad=pad, unknown=unknown, start=start if start in vocabulary else None, end=end)
-        return tokenizer_from_spm(spm, vocabulary, special_tokens=special_tokens, name=f"{folder.path}: {name}")
+        with formats.errors_at(folder.path / name):
+            return tokenizer_from_spm(spm, vocabulary, special_tokens=special_tokens, name=f"{folder.path}: {name}")
 
     source_spm, target_spm = (folder.file(name).read_bytes() for name in (SOURCE_SPM, TARGET_SPM))
     source = load(source_spm, source_ids, SOURCE_SPM)
@@ -120,7 +135,12 @@ def _load_json_tokenizer(folder: Folder, name: str, ids: Mapping[str, int], num_
     tokenizer = Tokenizer.load(folder.file(name))
     for setting, number in ids.items():
         if number >= tokenizer.vocab_size:
-            raise FolderError(f"{folder.path}: {setting} is {number} in config.json, but {name} has no such id.")
+            raise FolderError(
+                f"{folder.path}: {setting} is {number} in config.json, but {name} has no such id.",
+                argument=setting,
+                value=number,
+                path=folder.path / formats.CONFIG,
+            )
     description = {**json.loads(tokenizer.to_json()), "post_processor": None}
     if num_tokens is not None:
         description = _remove_pad(description, num_tokens=num_tokens, pad=ids["pad_token_id"])
@@ -135,13 +155,13 @@ def _read_generation(settings: Mapping[str, Any], folder: Folder, pad: int) -> t
     merged = {**settings, **{name: value for name, value in own.items() if value is not None}}
     never = {ids[0] for ids in merged.get("bad_words_ids") or [] if isinstance(ids, list) and len(ids) == 1}
     options: dict[str, Any] = {}
-    if is_whole(merged.get("num_beams")):
+    if is_integer(merged.get("num_beams")):
         options["num_beams"] = merged["num_beams"]
     if isinstance(merged.get("length_penalty"), int | float):
         options["length_penalty"] = float(merged["length_penalty"])
-    if is_whole(merged.get("max_new_tokens")):
+    if is_integer(merged.get("max_new_tokens")):
         options["max_new_tokens"] = merged["max_new_tokens"]
-    elif is_whole(merged.get("max_length")):
+    elif is_integer(merged.get("max_length")):
         options["max_new_tokens"] = max(1, merged["max_length"] - 1)  # max_length includes the start token
     return options, sorted({pad, *never})
 
@@ -149,7 +169,8 @@ def _read_generation(settings: Mapping[str, Any], folder: Folder, pad: int) -> t
 def _vocabulary_of(folder: Folder, name: str) -> dict[str, int]:
     values = formats.read_json_value(folder, name)
     if not isinstance(values, dict):
-        raise FolderError(f"{folder.path}: {name} must hold a JSON object, got a {type(values).__name__}.")
+        message = f"{folder.path}: {name} must hold a JSON object, got a {type(values).__name__}."
+        raise FolderError(message, value=values, path=folder.path / name)
     return values
 
 
@@ -194,9 +215,9 @@ def to_hf(content: Content) -> Export:
     return Export(settings, tensors, texts, class_name=CLASS, notes=tuple(notes))
 
 
-def obstacles(content: Content) -> tuple[str, list[str]]:
+def unsupported_settings(content: Content) -> tuple[str, dict[str, str]]:
     """Return the class for Marian models, and the settings of the model that this class does not support."""
-    return CLASS, formats.unmet(TransformerConfig(**content.config["model"]), REQUIRED)
+    return CLASS, formats.unsupported_settings(TransformerConfig(**content.config["model"]), REQUIRED)
 
 
 def _check_tokenizers(config: TransformerConfig, source: Tokenizer, target: Tokenizer) -> None:
@@ -205,13 +226,17 @@ def _check_tokenizers(config: TransformerConfig, source: Tokenizer, target: Toke
     if config.source_vocab_size is None and source.vocabulary() != target.vocabulary():
         raise UsageError(
             "source and target share one embedding matrix, so their tokenizers must have the same tokens with the "
-            "same ids. Use the joint tokenizer for both."
+            "same ids. Use the joint tokenizer for both.",
+            argument="source_tokenizer",
         )
-    if (source.end_id, source.pad_id, source.unknown_id) != (target.end_id, target.pad_id, target.unknown_id):
+    given, expected = ((side.end_id, side.pad_id, side.unknown_id) for side in (source, target))
+    if given != expected:
         raise UsageError(
             "end, padding and unknown tokens must have the same ids in both tokenizers, because a Marian config has "
-            f"one of each. The source has {source.end_id}, {source.pad_id}, {source.unknown_id}, "
-            f"the target has {target.end_id}, {target.pad_id}, {target.unknown_id}."
+            f"one of each. The source has {', '.join(map(str, given))}, the target {', '.join(map(str, expected))}.",
+            argument="special_tokens",
+            value=given,
+            allowed=[expected],
         )
 
 
@@ -234,7 +259,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 def _with_end(tokenizer: Tokenizer) -> str:
     """Return a tokenizer.json that adds the end token, which other programs expect."""
     (end,) = tokenizer.tokens([tokenizer.end_id])
-    return formats.with_template(tokenizer, ["$A", end], ["$A", "$B", end])
+    return formats.with_template(tokenizer, [("$A", 0), (end, 0)], [("$A", 0), ("$B", 0), (end, 0)])
 
 
 def _tokenizer_config(config: TransformerConfig, tokenizer: Tokenizer, *, has_spm: bool) -> dict[str, Any]:
@@ -294,4 +319,4 @@ def _rename_token(description: dict[str, Any], old: str, new: str) -> dict[str, 
     return {**description, "model": {**model, "vocab": vocab}, "added_tokens": added}
 
 
-FORMATS = (Format(model_type=MODEL_TYPE, from_hf=from_hf, to_hf=to_hf, obstacles=obstacles),)
+FORMATS = (Format(model_type=MODEL_TYPE, from_hf=from_hf, to_hf=to_hf, unsupported_settings=unsupported_settings),)

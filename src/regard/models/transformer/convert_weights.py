@@ -40,15 +40,16 @@ from torch import Tensor
 from regard.models.formats import (
     CONFIG,
     Pairs,
-    Refusals,
     Setting,
-    flag,
+    UnsupportedSettings,
+    boolean,
+    errors_at,
+    integer,
     join,
     layer_pairs,
+    number,
     read_settings,
-    real,
     split,
-    whole,
     write_settings,
 )
 from regard.models.transformer.config import TransformerConfig
@@ -63,16 +64,16 @@ NOTE = "regard_export"
 VOCAB_SIZE = 58101  # the default of `transformers`, as in the settings below
 
 _SETTINGS = (
-    Setting("d_model", "d_model", whole, 1024),
-    Setting("encoder_layers", "num_encoder_layers", whole, 12),
-    Setting("decoder_layers", "num_decoder_layers", whole, 12),
-    Setting("encoder_attention_heads", "num_heads", whole, 16),
-    Setting("encoder_ffn_dim", "d_ff", whole, 4096),
-    Setting("max_position_embeddings", "max_positions", whole, 1024),
-    Setting("scale_embedding", "scale_embeddings", flag, False),
-    Setting("dropout", "dropout", real, 0.1),
-    Setting("attention_dropout", "attention_dropout", real, 0.0),
-    Setting("activation_dropout", "activation_dropout", real, 0.0),
+    Setting("d_model", "d_model", integer, 1024),
+    Setting("encoder_layers", "num_encoder_layers", integer, 12),
+    Setting("decoder_layers", "num_decoder_layers", integer, 12),
+    Setting("encoder_attention_heads", "num_heads", integer, 16),
+    Setting("encoder_ffn_dim", "d_ff", integer, 4096),
+    Setting("max_position_embeddings", "max_positions", integer, 1024),
+    Setting("scale_embedding", "scale_embeddings", boolean, False),
+    Setting("dropout", "dropout", number, 0.1),
+    Setting("attention_dropout", "attention_dropout", number, 0.0),
+    Setting("activation_dropout", "activation_dropout", number, 0.0),
 )
 # Settings from older versions that `MarianMTModel` ignores, with the values that match its behavior.
 _FIXED: dict[str, Any] = {
@@ -133,14 +134,14 @@ def tensors_from_hf(
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """Convert config and tensors. `path` is for error messages."""
     with config_errors(path / CONFIG):
-        shape = _read_shape(settings, Refusals(path / CONFIG))
-        _refuse_positions(tensors, path)
+        shape = _read_shape(settings, UnsupportedSettings(path / CONFIG))
+        _check_positions(tensors, path)
         given = _read_embeddings(settings, tensors, path)
         shared = "target_embedding.weight" not in given
-        source_size = whole(settings, "vocab_size", VOCAB_SIZE)
+        source_size = integer(settings, "vocab_size", VOCAB_SIZE)
         config = TransformerConfig(
             **shape,
-            vocab_size=source_size if shared else whole(settings, "decoder_vocab_size", source_size),
+            vocab_size=source_size if shared else integer(settings, "decoder_vocab_size", source_size),
             source_vocab_size=None if shared else source_size,
             position_layout="halves",
             output_bias=_LOGITS_BIAS in tensors,
@@ -151,7 +152,8 @@ def tensors_from_hf(
     converted = (*_POSITIONS, *_EMBEDDINGS, _LOGITS_BIAS)
     given |= {name: tensor for name, tensor in tensors.items() if name not in converted}
     pairs = _pairs(config)
-    check_fit(given, split(_expected(config), pairs), f"{CLASS} from {path}")
+    with errors_at(path):
+        check_fit(given, split(_expected(config), pairs), f"{CLASS} from {path}")
     ours = join(given, pairs)
 
     # Zero biases are dropped, unless the model that was exported had biases.
@@ -170,21 +172,21 @@ def tensors_from_hf(
     return config.replace(**changes), ours
 
 
-def _read_shape(settings: Mapping[str, Any], refused: Refusals) -> dict[str, Any]:
-    refused.unless(settings, _FIXED)
+def _read_shape(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
+    unsupported.require(settings, _FIXED)
     architectures = settings.get("architectures") or [CLASS]
-    refused.when(architectures != [CLASS], f"architectures is {architectures!r} (must be {[CLASS]!r})")
+    reason = f"architectures is {architectures!r} (must be {[CLASS]!r})"
+    unsupported.add_if(architectures != [CLASS], "architectures", architectures, reason, [CLASS])
     shape = read_settings(settings, _SETTINGS)
     for kind, ours, default in (("ffn_dim", "d_ff", 4096), ("attention_heads", "num_heads", 16)):
-        one, other = shape[ours], whole(settings, f"decoder_{kind}", default)
-        refused.when(one != other, f"encoder_{kind} is {one} and decoder_{kind} is {other} (must be equal)")
-    activation = refused.activation(settings, "activation_function", "gelu", _ACTIVATIONS)
+        one, other = shape[ours], integer(settings, f"decoder_{kind}", default)
+        reason = f"encoder_{kind} is {one} and decoder_{kind} is {other} (must be equal)"
+        unsupported.add_if(one != other, f"decoder_{kind}", other, reason, [one])
+    activation = unsupported.activation(settings, "activation_function", "gelu", _ACTIVATIONS)
     width, heads = shape["d_model"], shape["num_heads"]
-    refused.when(
-        width % heads != 0 or width % 2 != 0,
-        f"d_model is {width} with {heads} attention heads (must be even and a multiple of the number of heads)",
-    )
-    refused.check()
+    reason = f"d_model is {width} with {heads} attention heads (must be even and a multiple of the number of heads)"
+    unsupported.add_if(width % heads != 0 or width % 2 != 0, "d_model", width, reason)
+    unsupported.raise_if_any()
     return {**shape, "head_dim": width // heads, "activation": activation}
 
 
@@ -193,21 +195,25 @@ def _note(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return settings[NOTE] if isinstance(settings.get(NOTE), dict) else {}
 
 
-def _refuse_positions(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Raise if a position table, which older files store, differs from the sinusoids."""
+def _check_positions(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise if a stored position table, as in older files, differs from the sinusoids."""
     for name in _POSITIONS:
         if name in tensors:
             length, width = tensors[name].shape
             table = sinusoids(length, width, layout="halves")
             if not torch.allclose(tensors[name].float(), table, atol=2e-3):  # fp16 rounds by up to 1e-3
                 raise FolderError(
-                    f"{path}: {name} must hold sinusoids; regard supports Marian models only with sinusoidal positions."
+                    f"{path}: {name} must hold sinusoids, because regard supports no other positions in Marian models.",
+                    argument=name,
+                    path=path,
                 )
 
 
 def _read_embeddings(settings: Mapping[str, Any], stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
     """Return the embedding matrices. A shared matrix may be stored under any of its names."""
-    shared, tied = (flag(settings, name, True) for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings"))
+    shared, tied = (
+        boolean(settings, name, True) for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings")
+    )
     if shared and tied:
         return {"source_embedding.weight": _one_of(stored, _EMBEDDINGS, path)}
     # Without tying, `transformers` 5 stores three matrices even if they are shared; earlier versions store one.
@@ -227,7 +233,9 @@ def _one_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) -> T
         if name in stored and not torch.equal(stored[name], first):
             raise FolderError(
                 f"{path}: {name} must be identical to the other embedding matrices, because tie_word_embeddings is "
-                "true, but its values differ."
+                "true, but its values differ.",
+                argument=name,
+                path=path,
             )
     return first
 
@@ -236,7 +244,12 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
     for name in names:
         if name in stored:
             return stored[name]
-    raise FolderError(f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models.")
+    raise FolderError(
+        f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models.",
+        argument=names[0],
+        allowed=names,
+        path=path,
+    )
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
@@ -298,7 +311,7 @@ def remove_pad(
     start, pad, _ = ids
     longer = {name: tensors[name] for name in _EMBEDDINGS if name in tensors}
     table, bias = tensors.get(_POSITIONS[1]), tensors.get(_LOGITS_BIAS)
-    if table is None or bias is None or not (longer and all(map(is_whole, ids))):
+    if table is None or bias is None or not (longer and all(map(is_integer, ids))):
         return None
     size = bias.shape[-1] - 1
     if any(len(weight) != size + 1 or weight[size].any() for weight in longer.values()) or not 0 <= start < size:
@@ -386,5 +399,5 @@ def _is_zero(tensor: Tensor) -> bool:
     return not bool(tensor.any()) and not bool(torch.signbit(tensor).any())
 
 
-def is_whole(value: object) -> bool:
+def is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.models.heads import HeadConfig, check_kind
 from regard.models.transformer.config import TransformerConfig
 from regard.nn import masks
 from regard.nn.blocks import Block, BlockCache, Residual
@@ -175,8 +176,9 @@ def _final_norm(config: TransformerConfig) -> nn.Module:
     return make_norm(config.norm, config.d_model, bias=config.bias) if config.final_norm else nn.Identity()
 
 
-def build(config: TransformerConfig, head: None = None) -> Transformer:
+def build(config: TransformerConfig, head: HeadConfig | None = None) -> Transformer:
     """Build a Transformer with new weights. Its only head is the output matrix."""
+    check_kind(head, ("none",), "transformer")
     return Transformer(config)
 
 
