@@ -18,8 +18,9 @@ from regard.models.bert.model import build
 from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.tasks.base import Splits
-from regard.tasks.encoder.objective import EncoderInit, TagObjective
+from regard.tasks.encoder.objective import EncoderInit
 from regard.tasks.encoder.predictor import collate
+from regard.tasks.tag.objective import TagObjective
 from regard.tasks.tag.predictor import Tagger, sentence_windows, split_words, tag_scores, word_list_baseline
 from regard.tasks.tag.reader import TagReader
 from regard.tasks.tag.spec import TagReading

@@ -14,10 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from regard.checkpoint.card import CardData
 from regard.data.batches import hold_out, split_validation
 from regard.data.files import ReadResult
-from regard.data.labelled import (
-    refuse_unseen,
-    require_two_labels,
-)
+from regard.data.labelled import refuse_unseen, require_two_labels
 from regard.metrics.labels import label_names
 from regard.models.heads import HeadConfig
 from regard.tasks.base import Gold, LabelledExample, Reader, Splits, Text

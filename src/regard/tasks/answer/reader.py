@@ -10,10 +10,7 @@ from regard.data.files import ReadResult
 from regard.data.squad import Question, read_qa_inputs, read_questions
 from regard.data.synthetic.labelled import questions
 from regard.models.heads import HeadConfig
-from regard.tasks.readers import (
-    SingleFileReader,
-    split_by,
-)
+from regard.tasks.readers import SingleFileReader, split_by
 from regard.utils.errors import number_of
 
 MAX_HELD_OUT = 400  # passages; more take time from training and hardly change the scores

@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.labelled import (
-    MultipleChoiceExample,
-    read_endings,
-)
+from regard.data.labelled import MultipleChoiceExample, read_endings
 from regard.data.synthetic.labelled import choices
 from regard.models.heads import HeadConfig
-from regard.tasks.readers import (
-    SingleFileReader,
-)
+from regard.tasks.readers import SingleFileReader
 from regard.utils.errors import number_of
 
 

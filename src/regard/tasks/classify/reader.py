@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
-from regard.data.labelled import (
-    read_labelled,
-)
+from regard.data.labelled import read_labelled
 from regard.data.synthetic.labelled import opinions
 from regard.models.heads import HeadConfig
 from regard.tasks.base import LabelledExample
-from regard.tasks.readers import (
-    LabelledReader,
-)
+from regard.tasks.readers import LabelledReader
 from regard.utils.errors import DataError
 
 SEPARATORS = (",", ";", "|", "/", " ")  # between several labels, the most usual first

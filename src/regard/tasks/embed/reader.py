@@ -10,9 +10,7 @@ from regard.data.files import ReadResult
 from regard.data.synthetic.labelled import similarities
 from regard.tasks.base import LabelledExample, Reader
 from regard.tasks.pair.reader import PairReader, labelled_example
-from regard.tasks.readers import (
-    single_file,
-)
+from regard.tasks.readers import single_file
 from regard.utils.errors import DataError
 
 

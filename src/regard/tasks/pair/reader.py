@@ -8,16 +8,11 @@ from typing import Any
 
 from regard.data.files import ReadResult
 from regard.data.inputs import read_text_pairs
-from regard.data.labelled import (
-    LabelledPair,
-    read_labelled_pairs,
-)
+from regard.data.labelled import LabelledPair, read_labelled_pairs
 from regard.data.synthetic.labelled import inferences
 from regard.models.heads import HeadConfig
 from regard.tasks.base import LabelledExample
-from regard.tasks.readers import (
-    LabelledReader,
-)
+from regard.tasks.readers import LabelledReader
 
 
 class PairReader(LabelledReader):

@@ -10,10 +10,7 @@ from torch import Tensor
 
 from regard.data.tagged import Tagged
 from regard.metrics.score import Score
-from regard.tasks.encoder.objective import (
-    EncoderObjective,
-    TagTargets,
-)
+from regard.tasks.encoder.objective import EncoderObjective, TagTargets
 from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.training.objective import Sample, SampleNames

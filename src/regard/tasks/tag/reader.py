@@ -10,9 +10,7 @@ from regard.data.files import ReadResult
 from regard.data.synthetic.labelled import named_entities
 from regard.data.tagged import Tagged, is_conll, read_tagged
 from regard.models.heads import HeadConfig
-from regard.tasks.readers import (
-    SingleFileReader,
-)
+from regard.tasks.readers import SingleFileReader
 
 
 class TagReader(SingleFileReader[Tagged]):

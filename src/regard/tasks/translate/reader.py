@@ -14,11 +14,7 @@ from regard.data.pairs import SOURCE_TARGET, Pair, read_pairs
 from regard.data.synthetic.translation import sentences
 from regard.data.tables import table_suffix
 from regard.tasks.base import Reader, Splits
-from regard.tasks.readers import (
-    builtin_splits,
-    data_sources,
-    split_by,
-)
+from regard.tasks.readers import builtin_splits, data_sources, split_by
 from regard.utils.errors import DataError, number_of
 
 
