@@ -412,7 +412,7 @@ def test_an_encoder_without_a_pooler_is_one(tmp_path: Path, capsys: pytest.Captu
         ("spans", {"architectures": ["BertForTokenClassification"]}, "missing: classifier.weight"),
         ("one-label", {"problem_type": "poetry"}, "problem_type 'poetry'. Known: single_label_classification"),
         ("one-label", {"id2label": {"0": "a", "1": "b"}}, "of another shape: classifier.weight is 3×22"),
-        ("encoder", {"vocab_size": 90}, "room for 90"),
+        ("encoder", {"vocab_size": 90}, "vocab_size of the model is 90"),
     ],
 )
 def test_what_does_not_fit_is_named(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -528,5 +528,5 @@ def test_minilm_with_its_first_vocabulary_only(minilm: Path, tmp_path: Path) -> 
         assert plain.encode_input(text) == whole.encode_input(text)
     assert isinstance(plain.tokenizer, Tokenizer)
     (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
-    with pytest.raises(FolderError, match="no symbol for what is unknown"):
+    with pytest.raises(FolderError, match="no unknown token"):
         regard.load(tmp_path)

@@ -203,7 +203,7 @@ def test_shards_are_read(tmp_path: Path) -> None:
         ("llama", {"head_dim": 5}, "head_dim is 5"),
         ("mistral", {"sliding_window": 36}, "sliding_window is 36"),
         ("gpt2", {"model_type": "mamba"}, "'mamba'"),
-        ("gpt2", {"vocab_size": 300}, "room for 300"),
+        ("gpt2", {"vocab_size": 300}, "vocab_size of the model is 300"),
     ],
 )
 def test_what_does_not_fit_is_named(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
