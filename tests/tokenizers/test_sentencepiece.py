@@ -27,6 +27,7 @@ from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import FolderError, UsageError
 
 SPECIAL_TOKENS = SpecialTokens(start="<pad>")
+TWO_TABLES = [normalizers.Lowercase(), normalizers.Lowercase()]
 CONSONANTS = "bcdfghjklmnprstvwz"
 ODD_TEXTS = [
     "",
@@ -369,17 +370,23 @@ def test_other_kinds_are_refused(kind: str) -> None:
     [
         (normalizers.NFKD(), "normalizer", "NFKD"),
         (None, "normalizer", None),
+        (normalizers.Sequence([normalizers.Replace(" ", "▁"), *TWO_TABLES]), "normalizer", ["Lowercase", "Lowercase"]),
         (normalizers.Replace(" ", "▁"), "unknown", None),
     ],
 )
-def test_unsupported_normalizers_and_special_tokens_are_refused(
-    normalizer: Any, argument: str, value: str | None
-) -> None:
+def test_unsupported_normalizers_and_special_tokens_are_refused(normalizer: Any, argument: str, value: object) -> None:
     backend = tokenizers.Tokenizer(models.BPE({"a": 0, "b": 1}, []))
     if normalizer is not None:
         backend.normalizer = normalizer
     error = not_convertible(Tokenizer(backend, SpecialTokens(pad=None, unknown=None, start=None, end=None)))
     assert (error.argument, error.value) == (argument, value)
+
+
+def test_byte_fallback_without_all_byte_tokens_is_refused() -> None:
+    backend = tokenizers.Tokenizer(models.BPE({"<unk>": 0, "<0x00>": 1}, [], unk_token="<unk>", byte_fallback=True))
+    backend.normalizer = normalizers.Replace(" ", "▁")
+    error = not_convertible(Tokenizer(backend, SpecialTokens(pad=None, start=None, end=None)))
+    assert (error.argument, len(error.value)) == ("byte_fallback", 255)
 
 
 def test_merges_with_a_prefix_are_refused() -> None:

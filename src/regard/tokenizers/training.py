@@ -130,9 +130,9 @@ def _not_blank(texts: Iterable[str]) -> Iterator[str]:
     """The texts that are not blank; raises an error if there is none, or if one is not a str."""
     empty = True
     for number, text in enumerate(texts):
+        name = f"texts[{number}]"
         if not isinstance(text, str):
-            message = f"texts[{number}] must be a str, got {type(text).__name__}."
-            raise UsageError(message, argument=f"texts[{number}]", value=text)
+            raise UsageError(f"{name} must be a str, got {type(text).__name__}.", argument=name, value=text)
         if text and not text.isspace():
             empty = False
             yield text
