@@ -1,4 +1,4 @@
-"""Frequency beside the number of tokens: counts by hand, and the claim on a corpus."""
+"""Word frequency and number of tokens: counts by hand, and a negative correlation on two corpora."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from regard.metrics.labels import spearman
-from regard.tokenizers.training import WordFrequency, frequency_table, train_tokenizer
+from regard.tokenizers.frequency import WordFrequency, frequency_table
+from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import DataError, UsageError
 
 
 def _zipf_corpus(num_words: int) -> list[str]:
-    """Made-up words in which the frequency falls with the rank, as in natural text."""
+    """Random words with frequencies that follow Zipf's law, as in natural text."""
     draw = random.Random(11)
     syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
     words = list(dict.fromkeys("".join(draw.choices(syllables, k=draw.randint(1, 5))) for _ in range(6007)))
@@ -24,7 +25,7 @@ def _zipf_corpus(num_words: int) -> list[str]:
 
 
 def _correlation(rows: list[WordFrequency]) -> float:
-    """Spearman's correlation of count and tokens, in percent: below 0 where rarer words are cut into more tokens."""
+    """Spearman correlation of count and number of tokens, in percent; negative if rare words have more tokens."""
     return spearman([row.count for row in rows], [row.num_tokens for row in rows]).value
 
 
@@ -54,15 +55,17 @@ def test_counts_by_hand() -> None:
     ]
 
 
-def test_byte_level_words_are_cut_as_inside_a_text() -> None:
+def test_byte_level_words_are_split_as_inside_a_text() -> None:
     tokenizer = train_tokenizer(["x low low low low"], kind="byte-bpe", vocab_size=300)
     [row] = frequency_table(tokenizer, ["low"])
     assert row.num_tokens == 1  # "Ġlow" is a token
 
 
-def test_what_cannot_be_counted() -> None:
+def test_texts_without_words_are_refused() -> None:
     tokenizer = train_tokenizer(["a"], kind="char")
-    with pytest.raises(DataError, match="no words"):
-        frequency_table(tokenizer, ["", " !"])
-    with pytest.raises(UsageError, match="put it into a list"):
+    with pytest.raises(DataError) as no_words:
+        frequency_table(tokenizer, ["", " !"], Path("texts.txt"))
+    assert (no_words.value.argument, no_words.value.path) == ("texts", Path("texts.txt"))
+    with pytest.raises(UsageError) as no_list:
         frequency_table(tokenizer, "a b")
+    assert (no_list.value.argument, no_list.value.value) == ("texts", "a b")

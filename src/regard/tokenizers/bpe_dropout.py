@@ -1,11 +1,10 @@
-"""Words cut in other ways than the usual one: BPE dropout (Provilkov et al. 2020).
+"""BPE dropout (Provilkov et al. 2020): random segmentations of words during training.
 
-Each merge that could be made is left out with a small chance, so a frequent word is sometimes seen as its parts. A
-model that trains on such cuts learns what the parts mean and overfits a small corpus less; afterwards text is cut in
-the usual way.
+Each possible merge is skipped with a small probability, so a frequent word is sometimes split into its subwords. The
+model learns the meaning of these subwords and overfits a small corpus less. Inference uses all merges.
 
-For each word a handful of cuts is drawn once, from the word itself, and training picks among them: that is quick, and
-the same seed gives the same ids again.
+For speed, a fixed number of segmentations is sampled once per word, and training chooses among them. They depend only
+on the seed and the word, so the same seed gives the same ids.
 """
 
 from __future__ import annotations
@@ -17,26 +16,28 @@ import torch
 
 from regard.tokenizers.tokenizer import Tokenizer
 
-CUTS = 16  # of each word that are drawn once
+NUM_SEGMENTATIONS = 16  # per word
 
 
 class BPEDropout:
-    """Ids of words, differently cut each time."""
+    """Encodes words with random segmentations; `dropout` is the probability to skip a merge."""
 
-    def __init__(self, tokenizer: Tokenizer, share: float, *, seed: int = 0) -> None:
-        if share:
-            tokenizer.require_merges("has no merges that bpe_dropout could leave out")
-        self.tokenizer, self.share, self.seed = tokenizer, share, seed
-        self._cuts: dict[str, list[list[int]]] = {}
+    def __init__(self, tokenizer: Tokenizer, dropout: float, *, seed: int = 0) -> None:
+        if dropout:
+            tokenizer.require_merges("has no merges, which bpe_dropout needs")
+        self.tokenizer, self.dropout, self.seed = tokenizer, dropout, seed
+        self._segmentations: dict[str, list[list[int]]] = {}
 
     def draw(self, words: Sequence[str], generator: torch.Generator | None = None) -> list[int]:
-        """The ids of `words` (see `Tokenizer.words`), each cut in one of its ways."""
-        chosen = torch.randint(CUTS, (len(words),), generator=generator).tolist()
-        return [i for word, cut in zip(words, chosen, strict=True) for i in self.cuts(word)[cut]]
+        """The ids of `words` (see `Tokenizer.words`), with a random segmentation of each word."""
+        chosen = torch.randint(NUM_SEGMENTATIONS, (len(words),), generator=generator).tolist()
+        return [i for word, index in zip(words, chosen, strict=True) for i in self.segmentations(word)[index]]
 
-    def cuts(self, word: str) -> list[list[int]]:
-        """The ways in which a word is cut, likely ones more than once."""
-        if word not in self._cuts:
-            dice = random.Random(f"{self.seed} {word}")
-            self._cuts[word] = [self.tokenizer.word_ids(word, lambda: dice.random() < self.share) for _ in range(CUTS)]
-        return self._cuts[word]
+    def segmentations(self, word: str) -> list[list[int]]:
+        """The sampled segmentations of a word, as ids; probable ones may occur several times."""
+        if word not in self._segmentations:
+            rng = random.Random(f"{self.seed} {word}")
+            self._segmentations[word] = [
+                self.tokenizer.word_ids(word, lambda: rng.random() < self.dropout) for _ in range(NUM_SEGMENTATIONS)
+            ]
+        return self._segmentations[word]

@@ -121,8 +121,7 @@ def _read_tokenizers(
     def load(spm: bytes, vocabulary: dict[str, int], name: str) -> Tokenizer:
         # A separate source vocabulary needs no start token, because only the decoder uses one.
         special_tokens = SpecialTokens(pad=pad, unknown=unknown, start=start if start in vocabulary else None, end=end)
-        with formats.errors_at(folder.path / name):
-            return tokenizer_from_spm(spm, vocabulary, special_tokens=special_tokens, name=f"{folder.path}: {name}")
+        return tokenizer_from_spm(spm, vocabulary, special_tokens=special_tokens, path=folder.file(name))
 
     source_spm, target_spm = (folder.file(name).read_bytes() for name in (SOURCE_SPM, TARGET_SPM))
     source = load(source_spm, source_ids, SOURCE_SPM)
