@@ -176,7 +176,7 @@ class _Encoded(NamedTuple):
 def _encoded(sentences: Iterator[Sentence], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
     """Encode sentences in large batches, since that is faster per sentence."""
     if longest < 1:
-        raise UsageError(f"longest must be at least 1 token, got {longest}.", argument="longest", value=longest)
+        raise UsageError(f"`longest` must be at least 1 token, got {longest}.", argument="longest", value=longest)
     begins = False  # if the first sentence of a document has no tokens, the next one becomes the first
     while batch := list(itertools.islice(sentences, BATCH_SENTENCES)):
         lengths: list[int] = []

@@ -126,7 +126,7 @@ def _packed(documents: Documents, room: int, random: np.random.Generator) -> tup
 
 
 def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, random: np.random.Generator) -> Places:
-    """Segments from other documents than `own`, about as long as those they replace; lengths (rows, 2)."""
+    """Return random segments from documents other than `own`, about as long as the segments that they replace."""
     starts, bounds = documents.sentences, documents.documents
     # Any sentence that is not of the own document: those before it, then those after it.
     sizes = bounds[own + 1] - bounds[own]

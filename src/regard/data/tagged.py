@@ -178,7 +178,7 @@ def _check_tags(
 
 
 def _has_entities(counts: Counter[str]) -> bool:
-    """Whether nearly all tags are of an entity scheme, and some are not O."""
+    """Whether nearly all tags follow an entity scheme such as BIO, and at least one is not `O`."""
     if _is_untyped(counts):
         return len(counts) > 1
     known = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}

@@ -16,7 +16,8 @@ class AttentionModelConfig(Config):
     """Config of a model with attention. Layers may have different head counts, as in a pruned model."""
 
     num_heads_by_layer: Mapping[str, int] = Field(
-        default_factory=dict, description='Head counts that differ from num_heads, by address: {"decoder.2.self": 3}.'
+        default_factory=dict,
+        description='Attention layers whose head count differs from num_heads: {"decoder.2.self": 3}.',
     )
 
     @property

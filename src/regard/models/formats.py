@@ -191,8 +191,8 @@ def with_template(tokenizer: Tokenizer, single: Sequence[tuple[str, int]], pair:
 def unsupported_settings(config: Any, required: Mapping[str, Any], *, full_width: bool = True) -> dict[str, str]:
     """Return the settings of a model that a class of another tool does not support, each with the reason.
 
-    `required` gives the supported value of a setting, or a tuple of them. With `full_width`, num_heads × head_dim must
-    equal d_model.
+    `required` maps a setting to the value that it must have, or to a tuple of allowed values. With
+    `full_width`, num_heads × head_dim must equal d_model.
     """
     reasons = {}
     for name, only in required.items():

@@ -30,7 +30,7 @@ class HeadConfig(Config):
     """Config of a head. A model folder stores it next to the config of the model."""
 
     kind: str = Field("none", description="What the head predicts. The architecture checks it.")
-    labels: tuple[str, ...] = Field((), description="The meaning of each output, for classification.")
+    labels: tuple[str, ...] = Field((), description="Label of each output, for classification.")
     problem_type: ProblemType = Field(
         "single_label_classification", description="For sequences: one label, several labels, or a number."
     )

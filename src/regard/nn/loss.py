@@ -20,7 +20,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     With e = exp(logits - maximum) and z its row sums, the softmax is e / z. Division, targets and smoothing are applied
     to vectors and to the gradients, so that e is written once and read only by the two matrix products. The mean logit
-    of a row is the product of its hidden state with the mean row of the weights.
+    of a row is the dot product of its hidden state and the mean of the weight rows.
     """
 
     @staticmethod

@@ -1,6 +1,6 @@
 """Attention masks. `True` means *may attend*, as in torch's `scaled_dot_product_attention`.
 
-An `AttentionMask` is a small value: causal, lengths, window or a dense array, combined with `&`. It becomes a dense
+An `AttentionMask` is a small object: causal, lengths, window or a dense array; `&` combines them. It becomes a dense
 tensor late, so that `attention` can use the kernel's own causal path. This is the only module that builds masks.
 """
 

@@ -224,7 +224,7 @@ class Predictor(ABC, Generic[R]):
         return {}
 
     def tokenizer_files(self) -> Mapping[str, str]:
-        """Return the contents of the tokenizer files by file name: by default, one for `self.tokenizer`."""
+        """Return a mapping from file names to contents: by default one file, for `self.tokenizer`."""
         return {TOKENIZER: self.tokenizer.to_json()}
 
     def save(self, folder: Path | str, *, force: bool = False) -> None:

@@ -77,7 +77,7 @@ class TrainState:
 
 
 class Trainer:
-    """A training run: it trains one objective and writes to one run folder."""
+    """A training run: it trains the model of one objective and writes to one run folder."""
 
     def __init__(
         self,

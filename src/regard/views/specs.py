@@ -18,7 +18,7 @@ class AttentionOptions(TargetOptions):
     """Options of views of an attention."""
 
     address: str | None = Field(
-        None, description="Which attention, such as decoder.2.cross (default: chosen by the view)."
+        None, description="Attention layer to show, such as decoder.2.cross (default: chosen by the view)."
     )
 
 

@@ -261,7 +261,7 @@ class Senses:
 
     def __post_init__(self) -> None:
         if not self.words:
-            raise UsageError("a view of senses needs at least one word.", argument="words")
+            raise UsageError("the senses view needs at least one word.", argument="words")
 
     def word(self, name: str) -> WordSenses:
         return _find("word", name, {word.word: word for word in self.words})

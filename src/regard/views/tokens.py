@@ -69,7 +69,7 @@ def _column(column: TokenColumn) -> dict[str, Any]:
     for index, token in enumerate(column.tokens):
         if len(token) != 3 or not isinstance(token[0], str) or not isinstance(token[1], str):
             raise UsageError(
-                f"column {column.name!r}: token {index} is {token!r}; it must be (text, token, id).", value=token
+                f"column {column.name!r}: entry {index} is {token!r}; it must be (text, token, id).", value=token
             )
         tokens.append([token[0], token[1], int(token[2])])
     words = [list(steps) for steps in column.derivations or ()]

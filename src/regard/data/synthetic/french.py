@@ -111,7 +111,7 @@ class FrenchSentence(Realization):
         self.phenomena.add("predicate agreement")
 
     def _participle(self, clause: Clause, verb: Verb) -> str:
-        """The participle agrees with the subject under être, and with an object that precedes avoir."""
+        """The participle agrees with the subject after être, and after avoir with a preceding direct object."""
         controller = clause.subject
         if not (verb.takes_etre or clause.passive):
             controller = clause.object if isinstance(clause.object, Pronoun | Gap) else None

@@ -36,7 +36,7 @@ class GPTConfig(AttentionModelConfig):
     )
     norm: NormKind = Field("rms", description="LayerNorm or RMSNorm.")
     norm_affine: bool = Field(False, description="Norms have a learned scale.")
-    norm_eps: float = Field(1e-6, gt=0, description="Added inside norms.")
+    norm_eps: float = Field(1e-6, gt=0, description="Epsilon in normalization layers.")
     qk_norm: bool = Field(True, description="Normalize queries and keys before scoring.")
     activation: Activation = Field("relu2", description="Activation of the feed-forward layers.")
     bias: bool = Field(False, description="Biases in linear layers and norms.")

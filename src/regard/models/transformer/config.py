@@ -15,8 +15,8 @@ class TransformerConfig(AttentionModelConfig):
 
     vocab_size: int = Field(ge=1, description="Tokens in the (target) vocabulary.")
     source_vocab_size: int | None = Field(None, ge=1, description="Tokens in the source vocabulary, if it has its own.")
-    num_encoder_layers: int = Field(6, ge=1, description="Blocks of the encoder.")
-    num_decoder_layers: int = Field(6, ge=1, description="Blocks of the decoder.")
+    num_encoder_layers: int = Field(6, ge=1, description="Number of encoder blocks.")
+    num_decoder_layers: int = Field(6, ge=1, description="Number of decoder blocks.")
     d_model: int = Field(512, ge=1, description="Size of the hidden states.")
     d_ff: int = Field(2048, ge=1, description="Inner size of the feed-forward layers.")
     num_heads: int = Field(8, ge=1, description="Attention heads per attention layer.")

@@ -290,7 +290,7 @@ def gold_answers(examples: Sequence[Question]) -> dict[str, list[str]]:
 
 
 def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], threshold: float | None) -> list[Score]:
-    """Exact match and F1; if some questions have no answer, also for both kinds apart and at the best threshold."""
+    """Exact match and F1. If some questions are unanswerable: also for each kind, and at the best threshold."""
     gold = gold_answers(examples)
     predicted = {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
     found = score_answers(predicted, gold)

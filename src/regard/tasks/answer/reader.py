@@ -35,7 +35,7 @@ class AnswerReader(SingleFileReader[Question]):
         return example.passage
 
     def hold_out(self, examples: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-        """Questions for training and for validation, about different passages if there is more than one."""
+        """Split the questions into training and validation; with several passages, the two parts share none."""
         fraction, several = self.config.val_fraction, len({question.passage for question in examples}) > 1
         if several:
             return split_by(self.key, examples, fraction=fraction, maximum=MAX_HELD_OUT)

@@ -21,7 +21,7 @@ class AnswerTraining(RowReading, EncoderTraining):
 class AnswerConfig(Config):
     """Options of prediction."""
 
-    stride: int = Option(128, ge=0, description="Tokens that neighboring windows of a long passage share.")
+    stride: int = Option(128, ge=0, description="Number of tokens by which the windows of a long passage overlap.")
     max_answer_tokens: int = Option(30, ge=1, description="Longest answer, in tokens.")
     n_best: int = Option(1, ge=1, description="Number of answers to return, best first.")
     no_answer_threshold: float | None = Option(

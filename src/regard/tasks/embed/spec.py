@@ -28,7 +28,9 @@ class EmbedReading(Config):
     second_column: str | None = Option(
         None, description="Evaluation: name or number of the column with the second texts."
     )
-    label_column: str | None = Option(None, description="Evaluation: name or number of the column with the numbers.")
+    label_column: str | None = Option(
+        None, description="Evaluation: name or number of the column with the similarities."
+    )
     skip_bad_rows: bool = Option(False, description="Evaluation: skip unusable rows and list them.")
 
 

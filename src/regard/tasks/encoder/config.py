@@ -78,7 +78,7 @@ class EncoderTraining(TrainingConfig):
     vocab_size: int = Field(8000, ge=1, description="Maximum vocabulary size of a new model's tokenizer.")
     freeze: str = Field(
         "nothing",
-        description="With --from: weights to freeze: nothing, embeddings, encoder (all but the head), or a "
+        description="With --from, the weights to freeze: nothing, embeddings, encoder (all but the head), or a "
         "number N (embeddings and the first N layers).",
     )
     layer_decay: float = Field(
@@ -86,7 +86,7 @@ class EncoderTraining(TrainingConfig):
     )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="Fraction of DATA held out without --validation.")
     forgetting: ForgettingText | None = Field(
-        None, description="With --from: text on which to measure how much masked-token accuracy the encoder loses."
+        None, description="With --from: text file for measuring how much masked-token accuracy fine-tuning costs."
     )
 
     @field_validator("freeze")

@@ -107,7 +107,7 @@ def freeze(encoder: Bert, part: str, *, trainable: Sequence[nn.Module] = ()) -> 
         num_layers = int(part) if part.isdecimal() else 0
         if num_layers > len(encoder.encoder):
             raise UsageError(
-                f"--freeze must be at most {len(encoder.encoder)}, this model's number of layers, got {num_layers}.",
+                f"--freeze must be at most {len(encoder.encoder)} (the layers of this model), got {num_layers}.",
                 argument="freeze",
                 value=num_layers,
             )

@@ -44,9 +44,7 @@ class GenerateTraining(TrainingConfig):
 class GenerateConfig(SamplingConfig):
     """Options of generation: sampling or, with num_beams, beam search."""
 
-    num_beams: int | None = Option(
-        None, ge=0, description="Search for the most probable text with this beam width; 0 or not set: sample."
-    )
+    num_beams: int | None = Option(None, ge=0, description="Beam width of beam search; without it, tokens are sampled.")
     length_penalty: float = Option(
         1.0,
         ge=-10,
@@ -69,7 +67,7 @@ class GenerateConfig(SamplingConfig):
         count, given = self.num_return_sequences, self.model_fields_set
         if self.lookup and count > 1:
             raise UsageError(
-                "lookup needs a single continuation: remove lookup or num_return_sequences.",
+                "--lookup supports one continuation only: remove --lookup or --num-return-sequences.",
                 argument="lookup",
                 value=True,
             )

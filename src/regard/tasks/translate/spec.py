@@ -36,7 +36,7 @@ class TranslateTraining(TranslateReading, TrainingConfig):
         "the sizes transformer-…).",
     )
     label_smoothing: float = Option(
-        0.1, ge=0, lt=1, description="Share of each target that is spread over the whole vocabulary."
+        0.1, ge=0, lt=1, description="Fraction of the target probability that is spread over the vocabulary."
     )
     tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "word", "char"] = Option(
         "bpe", description="Kind of tokenizer that is trained."
@@ -47,13 +47,13 @@ class TranslateTraining(TranslateReading, TrainingConfig):
         0.0,
         ge=0,
         lt=1,
-        description="Share of BPE merges that are skipped at random in training; helps with little data.",
+        description="Fraction of BPE merges that are skipped at random in training; helps with little data.",
     )
     word_dropout: float = Option(
         0.0,
         ge=0,
         lt=1,
-        description="Share of target tokens hidden from the decoder in training, so that it must use the source.",
+        description="Fraction of target tokens hidden from the decoder in training, so that it must use the source.",
     )
     max_seq_len: int = Option(
         256, ge=2, description="Longest side of a pair, in tokens; longer pairs are left out and counted."
