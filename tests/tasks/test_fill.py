@@ -172,7 +172,7 @@ def test_it_learns_words_that_stand_elsewhere_in_the_text(learned: FillObjective
     assert by_name["masked words"] > 60
     assert by_name["next sentence"] > 60  # another document has another colour
     assert 1 <= by_name["perplexity"] < 5
-    assert by_name["chosen words"] == pytest.approx(15, abs=1)
+    assert by_name["masked tokens chosen"] == pytest.approx(15, abs=1)
     assert all("[MASK]" in sample.source and "%" in sample.output for sample in samples)
     filler = learned.predictor()
     assert filler("the red door is very [MASK].").best == "the red door is very red."
@@ -243,7 +243,7 @@ def test_wrong_use(learned: FillObjective) -> None:
     assert (error.value.argument, error.value.value) == ("top", 0)
     assert filler("[MASK]").masks, "a text without other tokens"
     with pytest.raises(UsageError) as error:
-        filler_of(new_bert(pairs=False)).follows("a", "b")
+        filler_of(new_bert(pairs=False)).next_sentence_probability("a", "b")
     assert error.value.argument == "head"
 
 
@@ -265,8 +265,10 @@ def test_models_without_an_mlm_head_are_refused(tmp_path: Path) -> None:
 def test_which_text_follows(learned: FillObjective) -> None:
     filler = learned.predictor()
     first = "The red house is very red."
-    assert filler.follows(first, "The red door is very red.") > filler.follows(first, "The blue wall is very blue.")
-    assert 0 < filler.follows("the wall " * 100, "the wall " * 100) < 1
+    assert filler.next_sentence_probability(first, "The red door is very red.") > filler.next_sentence_probability(
+        first, "The blue wall is very blue."
+    )
+    assert 0 < filler.next_sentence_probability("the wall " * 100, "the wall " * 100) < 1
 
 
 def test_a_bert_with_one_token_type_is_not_scored_on_pairs(tmp_path: Path) -> None:

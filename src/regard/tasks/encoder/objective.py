@@ -168,6 +168,7 @@ class EncoderObjective(Objective):
         self.train, train_targets = self.encode(splits.train)
         self.validation, validation_targets = self.encode(splits.validation)
         self._targets = train_targets, validation_targets
+        self.num_validation_targets = self.num_targets(validation_targets)
         self.notes = (*splits.notes, *self.length_notes(init.max_seq_len), *init.notes)
         encoder = getattr(init.model, "bert", None)
         if encoder is not None:
@@ -206,7 +207,7 @@ class EncoderObjective(Objective):
         logits: Tensor = self.model(*batch)
         return logits
 
-    def num_targets(self, targets: list[Any]) -> int:
+    def num_targets(self, targets: Sequence[Any]) -> int:
         """Return the number of predictions that the loss of a batch averages over."""
         return len(targets)
 

@@ -57,7 +57,7 @@ class TagObjective(EncoderObjective):
         tags = [tag for _, tags in targets for tag in tags]
         return F.cross_entropy(logits, torch.tensor(tags, device=logits.device))
 
-    def num_targets(self, targets: list[TagTargets]) -> int:
+    def num_targets(self, targets: Sequence[TagTargets]) -> int:
         return sum(len(tags) for _, tags in targets)
 
     def score(self, results: list[TaggedWords]) -> tuple[list[Score], list[TaggedWords]]:
