@@ -120,17 +120,13 @@ def test_the_architecture_works_for_the_tasks_it_can_do(python: Path, tmp_path: 
     assert "film" in page.read_text(encoding="utf-8")
 
 
-def test_both_pass_the_conformance_suite(python: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from regard.testing import check_architecture, check_task\n"
-        "if __name__ == '__main__':\n"
-        "    check_task('reverse', Path(sys.argv[1]) / 'task', exceptions={'looks': 'no loss of a given text'})\n"
-        "    check_architecture('bag-of-words', Path(sys.argv[1]) / 'model', exceptions={\n"
-        "        'classify.captured_equals_plain': 'there is no attention to capture',\n"
-        "    })\n"
-    )
-    done = subprocess.run([python, "-c", code, tmp_path], capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
+def test_both_pass_the_conformance_suite_as_documented(python: Path, tmp_path: Path) -> None:
+    blocks = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```python\n")[1:]
+    (example,) = (block.partition("```")[0] for block in blocks if "check_task" in block)
+    (tmp_path / "test_example.py").write_text(example, encoding="utf-8")
+    words = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_nothing_in_regard_names_them() -> None:

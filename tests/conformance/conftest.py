@@ -13,7 +13,7 @@ from regard.models.gpt.config import GPT2, LLAMA
 from regard.models.heads import LABELLED, HeadConfig
 from regard.models.transformer.config import MODERN
 from regard.registry import architectures
-from regard.testing import DTYPES, ModelCase
+from regard.testing.models import DTYPES, ModelCase
 
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": dict(

@@ -13,7 +13,8 @@ from torch import Tensor
 from regard.checkpoint.folder import read_model, write_model
 from regard.nn import masks
 from regard.nn.state_dict import load_into, unique_tensors
-from regard.testing import MODEL_CHECKS, TEXTS, Check, ModelCase, Tokens
+from regard.testing import MODEL_CHECKS, Check, ModelCase
+from regard.testing.models import TEXTS, Tokens
 
 
 @pytest.mark.parametrize("check", MODEL_CHECKS, ids=lambda check: check.__name__)
@@ -34,14 +35,14 @@ def test_cache_extended_by_chunks_equals_uncached(text_generator: ModelCase) -> 
 def decode_chunks(case: ModelCase, text: Tokens, sizes: list[int]) -> Tensor:
     """The logits of a text whose target is decoded in chunks of these sizes."""
     model: Any = case.model
-    caches, inputs = model.new_caches(), ()
+    caches, inputs = model.new_caches(), list[Any]()
     if case.has_source:
         mask = masks.lengths(torch.tensor([len(text.source)]))
-        inputs = (model.encode(torch.tensor([text.source]), mask), mask)
+        inputs = [model.encode(torch.tensor([text.source]), mask), mask]
     parts = []
-    for chunk in torch.tensor([text.target]).split(sizes, dim=1):
+    for chunk in torch.split(torch.tensor([text.target]), sizes, dim=1):
         parts.append(model.logits(model.decode(chunk, *inputs, caches=caches))[0])
-        inputs = (None, *inputs[1:]) if inputs else ()  # the cache holds the memory after the first chunk
+        inputs[:1] = [None] if inputs else []  # the cache holds the memory after the first chunk
     return torch.cat(parts)
 
 

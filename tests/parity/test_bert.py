@@ -21,12 +21,14 @@ from regard.cli.main import main
 from regard.data.labelled import MultipleChoiceExample
 from regard.data.squad import Question
 from regard.nn.hooks import observe
+from regard.tasks.answer.objective import AnswerObjective
 from regard.tasks.answer.predictor import QuestionAnswerer
 from regard.tasks.base import Splits
+from regard.tasks.choose.objective import ChooseObjective
 from regard.tasks.choose.predictor import MultipleChoice
 from regard.tasks.classify.predictor import Classifier
 from regard.tasks.embed.predictor import Embedder
-from regard.tasks.encoder.objective import AnswerObjective, ChooseObjective, EncoderInit
+from regard.tasks.encoder.objective import EncoderInit
 from regard.tasks.fill.predictor import MaskFiller
 from regard.tasks.tag.predictor import Tagger
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer

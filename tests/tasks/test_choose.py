@@ -18,8 +18,9 @@ from regard.models.bert.model import build
 from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.tasks.base import Splits
+from regard.tasks.choose.objective import ChooseObjective
 from regard.tasks.choose.predictor import MultipleChoice, choice_scores, majority_index
-from regard.tasks.encoder.objective import ChooseObjective, EncoderInit
+from regard.tasks.encoder.objective import EncoderInit
 from regard.tasks.encoder.predictor import collate, encode_pairs
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer

@@ -71,12 +71,18 @@ def test_the_loss_is_that_of_the_whole_model_at_the_chosen_words() -> None:
     assert words is not None and follows is not None
     chosen = torch.from_numpy(masked.chosen)
     expected = F.cross_entropy(words[chosen].double(), torch.from_numpy(table.ids)[chosen])
-    asked = torch.from_numpy(table.follows) >= 0
+    asked = torch.from_numpy(table.nsp_labels) >= 0
     # Class 0 says that the second text follows, as BERT has it.
-    sentences = F.cross_entropy(follows[asked].double(), 1 - torch.from_numpy(table.follows)[asked])
+    sentences = F.cross_entropy(follows[asked].double(), 1 - torch.from_numpy(table.nsp_labels)[asked])
     assert found.plain.item() == pytest.approx(expected.item(), rel=1e-5)
     assert found.train.item() == pytest.approx((expected + sentences).item(), rel=1e-5)
     assert found.num_targets == int(chosen.sum())
+
+
+def test_validation_targets_are_about_those_of_the_loss() -> None:
+    learner = task()
+    counted = sum(int(masked.chosen.sum()) for _, masked, _ in learner.evaluator.batches(learner.model))
+    assert learner.num_validation_targets == pytest.approx(counted, rel=0.3)
 
 
 def test_the_loss_depends_on_its_indices_alone() -> None:

@@ -18,8 +18,9 @@ from regard.models.bert.model import build
 from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
 from regard.tasks.base import Splits
-from regard.tasks.encoder.objective import EncoderInit, TagObjective
+from regard.tasks.encoder.objective import EncoderInit
 from regard.tasks.encoder.predictor import collate
+from regard.tasks.tag.objective import TagObjective
 from regard.tasks.tag.predictor import Tagger, sentence_windows, split_words, tag_scores, word_list_baseline
 from regard.tasks.tag.reader import TagReader
 from regard.tasks.tag.spec import TagReading
@@ -108,6 +109,11 @@ def test_the_loss_is_that_of_first_tokens() -> None:
         wanted += [-logits[place, HEAD.labels.index(tag)] for place, tag in places]
     assert loss.train.item() == pytest.approx(torch.stack(wanted).mean().item(), rel=1e-5)
     assert task.validation_loss() == pytest.approx(loss.train.item(), rel=1e-5)
+
+
+def test_validation_targets_are_words() -> None:
+    sentences = [Tagged(("paris", "is", "big"), ("B-loc", "O", "O")), Tagged(("yes",), ("O",))]
+    assert objective(sentences).num_validation_targets == 4
 
 
 def test_m156_scores_beside_a_word_list() -> None:
