@@ -16,12 +16,13 @@ from regard.nn.init import seeded_init
 from regard.registry import architectures, tasks
 from regard.tasks.base import LabelledExample, Splits
 from regard.tasks.classify.predictor import Classifier
+from regard.tasks.classify.reader import ClassifyReader
 from regard.tasks.classify.spec import ClassifyReading, ClassifyTraining
 from regard.tasks.embed.predictor import Embedder
 from regard.tasks.encoder.config import new_model_epochs
 from regard.tasks.encoder.objective import SPECIAL_TOKENS, init_encoder
+from regard.tasks.pair.reader import PairReader
 from regard.tasks.pair.spec import PairTraining
-from regard.tasks.readers import ClassifyReader, PairReader
 from regard.tokenizers.training import train_tokenizer
 from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, UsageError
