@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.registry import architectures, architectures_for, tasks
+from regard import registry
 from regard.testing.checks import Check, assert_matches_schema, run_checks
 from regard.testing.models import ARCHITECTURE_CHECKS, MODEL_CHECKS, ModelCase
 from regard.testing.tasks import TaskCase, task_case, task_checks
@@ -49,8 +49,8 @@ def check_architecture(name: str, folder: Path, *, exceptions: Mapping[str, str]
     """
     declared = exceptions or {}
     own = {check: why for check, why in declared.items() if "." not in check}
-    run_checks(architectures[name], ARCHITECTURE_CHECKS, own)
-    for task, spec in tasks.usable().items():
-        if spec.trainable and name in architectures_for(spec):
+    run_checks(registry.architectures[name], ARCHITECTURE_CHECKS, own)
+    for task, spec in registry.tasks.usable().items():
+        if spec.trainable and name in registry.architectures_for(spec):
             own = {key.partition(".")[2]: why for key, why in declared.items() if key.startswith(f"{task}.")}
             check_task(task, folder / task, model=name, exceptions=own)
