@@ -20,7 +20,7 @@ from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
 from regard.models.heads import HeadConfig
 from regard.nn.init import seeded_init
-from regard.tasks.answer.objective import AnswerObjective
+from regard.tasks.answer.objective import NO_ANSWER, AnswerObjective
 from regard.tasks.answer.predictor import (
     Answer,
     EncodedQuestion,
@@ -40,7 +40,7 @@ from regard.tasks.answer.predictor import (
 )
 from regard.tasks.answer.spec import AnswerConfig
 from regard.tasks.base import Splits
-from regard.tasks.encoder.objective import NO_ANSWER, EncoderInit
+from regard.tasks.encoder.objective import EncoderInit
 from regard.tokenizers.tokenizer import SpecialTokens
 from regard.tokenizers.training import train_tokenizer
 from regard.training.run import TrainRequest

@@ -13,16 +13,14 @@ from regard.metrics.score import Score
 from regard.metrics.spans import exact_match
 from regard.tasks.answer.predictor import Answer, apply_threshold, best_threshold, target
 from regard.tasks.base import Splits
-from regard.tasks.encoder.objective import (
-    MAX_SHOWN,
-    NO_ANSWER,
-    EncoderInit,
-    EncoderObjective,
-)
+from regard.tasks.encoder.objective import EncoderInit, EncoderObjective
 from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.training.objective import Sample, SampleNames
 from regard.training.run import TrainRequest
 from regard.utils.errors import number_of
+
+NO_ANSWER = "(no answer)"
+MAX_SHOWN = 300  # characters of a passage in a report
 
 
 class AnswerObjective(EncoderObjective):

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from regard.data.labelled import MultipleChoiceExample
 from regard.tasks.choose.predictor import Choice, labels_of, majority_index
-from regard.tasks.encoder.objective import (
-    EncoderObjective,
-)
+from regard.tasks.encoder.objective import EncoderObjective
 from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.training.objective import Sample, SampleNames
 

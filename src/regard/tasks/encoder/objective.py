@@ -38,10 +38,6 @@ from regard.utils.errors import UsageError, number_of
 SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
 EMBEDDING_RMS = 0.06  # typical root mean square of a token embedding table; BERT's has 0.05
 NUM_SAMPLES = 8  # validation examples in the report
-NO_ANSWER = "(no answer)"
-MAX_SHOWN = 300  # characters of a passage in a report
-
-TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
 
 
 @dataclass(frozen=True)
@@ -370,6 +366,3 @@ def class_weights(targets: Sequence[int], num_labels: int) -> Tensor:
     """Return a weight per label such that all labels count the same; the mean weight over examples is 1."""
     counts = torch.bincount(torch.tensor(targets), minlength=num_labels).clamp(min=1)
     return len(targets) / (num_labels * counts.float())
-
-
-# --- Multiple choice, tagging and question answering --------------------------------------------------------

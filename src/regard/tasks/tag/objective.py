@@ -10,13 +10,12 @@ from torch import Tensor
 
 from regard.data.tagged import Tagged
 from regard.metrics.score import Score
-from regard.tasks.encoder.objective import (
-    EncoderObjective,
-    TagTargets,
-)
+from regard.tasks.encoder.objective import EncoderObjective
 from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.training.objective import Sample, SampleNames
+
+TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
 
 
 class TagObjective(EncoderObjective):
