@@ -1,11 +1,12 @@
-"""A package that adds a task and an architecture: both work everywhere, and nothing in regard knows them.
+"""A package that adds a task, an architecture and a view: all work everywhere, and nothing in regard knows them.
 
-`tests/plugin` is installed into an environment of its own, so that its entry points are really there.
+A copy of `tests/plugin` is installed into an environment of its own, so that its entry points are really there.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -25,6 +26,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugin-env")
     venv.create(folder, with_pip=False, symlinks=True)
     site = next((folder / "lib").glob("python*/site-packages"), folder / "Lib" / "site-packages")
+    # A copy, because building leaves files behind.
+    source = shutil.copytree(PLUGIN, folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info"))
     # The packages of the environment that runs the tests, and this very source of regard.
     (site / "regard.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'src'}\n", encoding="utf-8")
     subprocess.run(
@@ -38,7 +41,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--no-build-isolation",
             "--target",
             site,
-            PLUGIN,
+            source,
         ],
         check=True,
     )
@@ -66,12 +69,26 @@ def test_both_are_listed(python: Path) -> None:
 
 def test_the_task_works_in_every_verb(python: Path, tmp_path: Path) -> None:
     texts, out = tmp_path / "texts.txt", tmp_path / "run"
-    texts.write_text(
-        "".join(f"{word}\n" for word in ("abc", "bca", "cab", "aabb", "bbaa", "abcabc") * 10), encoding="utf-8"
-    )
-    small = ["--d-model", "16", "--d-ff", "16", "--num-heads", "2", "--head-dim", "8", "--steps", "3"]
+    words = ("abcz", "bca", "cab", "aab", "bba", "abcabc")
+    texts.write_text("".join(f"{word}\n" for word in words * 10), encoding="utf-8")
+    small = [
+        "--max-seq-len",
+        "3",
+        "--d-model",
+        "16",
+        "--d-ff",
+        "16",
+        "--num-heads",
+        "2",
+        "--head-dim",
+        "8",
+        "--steps",
+        "3",
+    ]
     scores = json.loads(run(python, "train", "reverse", str(texts), "--out", str(out), "--json", *small))["scores"]
     assert [score["name"] for score in scores] == ["exact match"]
+    tokenizer = (out / "tokenizer.json").read_text(encoding="utf-8")
+    assert '"c"' in tokenizer and '"z"' not in tokenizer, "--max-seq-len is used"
     assert json.loads(run(python, "reverse", str(out), "abc", "--json"))["source"] == "abc"
     assert len(run(python, "reverse", str(out), str(texts)).splitlines()) == 60
     assert "exact match" in run(python, "evaluate", str(out), str(texts))
@@ -85,24 +102,31 @@ def test_the_task_works_in_every_verb(python: Path, tmp_path: Path) -> None:
 def test_the_architecture_works_for_the_tasks_it_can_do(python: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["train", "classify", "--model", "bag-of-words", "--out", str(out), "--steps", "3", "--vocab-size", "200"]
-    run(python, *words)
+    trained = json.loads(run(python, *words, "--json"))
     assert json.loads((out / "config.json").read_text(encoding="utf-8"))["architecture"] == "bag-of-words"
     assert run(python, "classify", str(out), "A fine film.").strip() in ("positive", "negative")
-    assert json.loads(run(python, "look", str(out), "--views", "--json")) == {}
+    data = tmp_path / "test.csv"
+    data.write_text("text,label\nA fine film.,positive\nA bad film.,negative\n", encoding="utf-8")
+    scores = json.loads(run(python, "evaluate", str(out), str(data), "--json"))
+    assert "accuracy" in [score["name"] for score in scores]
+    card, report = ((out / name).read_text(encoding="utf-8") for name in ("README.md", "report.html"))
+    for score in trained["scores"]:
+        assert score["name"] in card and score["name"] in report
+    assert "bag-of-words" in card
+    # Its view is listed and drawn.
+    assert list(json.loads(run(python, "look", str(out), "--views", "--json"))) == ["contributions"]
+    page = tmp_path / "look.html"
+    run(python, "look", str(out), "A fine film.", "--view", "contributions", "--out", str(page))
+    assert "film" in page.read_text(encoding="utf-8")
 
 
-def test_both_pass_the_conformance_suite(python: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from regard.testing import check_architecture, check_task\n"
-        "if __name__ == '__main__':\n"
-        "    check_task('reverse', Path(sys.argv[1]) / 'task', exceptions={'looks': 'no loss of a given text'})\n"
-        "    check_architecture('bag-of-words', Path(sys.argv[1]) / 'model', exceptions={\n"
-        "        'classify.looks': 'there is no attention to look at',\n"
-        "        'classify.captured_equals_plain': 'there is no attention to capture',\n"
-        "    })\n"
-    )
-    done = subprocess.run([python, "-c", code, tmp_path], capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
+def test_both_pass_the_conformance_suite_as_documented(python: Path, tmp_path: Path) -> None:
+    blocks = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```python\n")[1:]
+    (example,) = (block.partition("```")[0] for block in blocks if "check_task" in block)
+    (tmp_path / "test_example.py").write_text(example, encoding="utf-8")
+    words = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_nothing_in_regard_names_them() -> None:

@@ -134,3 +134,16 @@ def test_which_architecture_and_task_fit() -> None:
 def test_the_public_functions_are_the_registries() -> None:
     assert regard.tasks() is tasks
     assert regard.models() is architectures
+
+
+def test_specs_have_a_short_repr() -> None:
+    assert repr(tasks["pair"]) == "TaskSpec(pair: first, second → label, labels, score, scores, number)"
+    for table in (tasks, architectures):
+        for name, entry in table.items():
+            assert name in repr(entry) and len(repr(entry)) < 250
+
+
+def test_optional_outputs_may_be_missing_or_null() -> None:
+    outputs = tasks["generate"].schema()["outputs"]
+    assert "ended" in outputs["required"] and "score" not in outputs["required"]
+    assert outputs["properties"]["score"]["type"] == ["number", "null"]

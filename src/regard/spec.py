@@ -18,7 +18,22 @@ if TYPE_CHECKING:
 
 # A document may span lines: files and stdin are read whole. Of `texts` there are one or more.
 FieldType = Literal[
-    "text", "document", "texts", "tokens", "label", "labels", "number", "numbers", "vector", "spans", "scores", "image"
+    "text",
+    "document",
+    "texts",
+    "tokens",
+    "label",
+    "labels",
+    "boolean",
+    "number",
+    "numbers",
+    "vector",
+    "vectors",
+    "spans",
+    "candidates",
+    "records",
+    "scores",
+    "image",
 ]
 
 # How a field is written as JSON.
@@ -30,10 +45,14 @@ _JSON_TYPES: dict[str, dict[str, Any]] = {
     "tokens": {"type": "array", "items": {"type": "string"}},
     "label": {"type": "string"},
     "labels": {"type": "array", "items": {"type": "string"}},
+    "boolean": {"type": "boolean"},
     "number": {"type": "number"},
     "numbers": {"type": "array", "items": {"type": "number"}},
     "vector": {"type": "array", "items": {"type": "number"}},
+    "vectors": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
     "spans": {"type": "array", "items": {"type": "object"}},
+    "candidates": {"type": "array", "items": {"type": "array", "items": {"type": "object"}}},
+    "records": {"type": "array", "items": {"type": "object"}},
     "image": {"type": "string", "contentEncoding": "base64"},
 }
 
@@ -46,12 +65,14 @@ class Field:
     type: FieldType
     help: str
     columns: tuple[str, ...] = ()  # names by which a table's column is recognized, besides `name`
+    optional: bool = False  # whether a result may lack it, or have null instead
 
     def schema(self) -> dict[str, Any]:
-        return {**_JSON_TYPES[self.type], "description": self.help}
+        described = {**_JSON_TYPES[self.type], "description": self.help}
+        return {**described, "type": [described["type"], "null"]} if self.optional else described
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TaskSpec:
     """One task: what goes in, what comes out, which options it has, and where its code is."""
 
@@ -113,8 +134,12 @@ class TaskSpec:
             described["training"] = self.train_config.model_json_schema()
         return described
 
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(item.name for item in fields) for fields in (self.inputs, self.outputs))
+        return f"TaskSpec({self.name}: {inputs} → {outputs})"
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Architecture:
     """One model family: its config, named shapes, capabilities and code."""
 
@@ -146,6 +171,9 @@ class Architecture:
             raise LookupError(f"architecture {self.name!r} has no cost model")
         return resolve(self.cost_model)(config, **options)
 
+    def __repr__(self) -> str:
+        return f"Architecture({self.name}: {', '.join(sorted(self.capabilities))})"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ViewSpec:
@@ -169,5 +197,5 @@ def _object_schema(fields: tuple[Field, ...]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {item.name: item.schema() for item in fields},
-        "required": [item.name for item in fields],
+        "required": [item.name for item in fields if not item.optional],
     }

@@ -44,7 +44,7 @@ def made(regard: Run, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert done.code == 0, done.err
     for what in ("masked words", "unigram baseline", "bigram baseline", "next sentence", "perplexity"):
         assert f": {what} " in done.out
-    assert ": chosen words " in done.out, "the masking rates are measured"
+    assert ": masked tokens chosen " in done.out, "the masking rates are measured"
     return folder
 
 
@@ -66,7 +66,7 @@ def test_a_training_leaves_a_model_its_card_and_a_report(made: Path) -> None:
     assert 'pipeline_tag: "fill-mask"' in card
     assert "a.txt" in card
     report = (made / "report.html").read_text(encoding="utf-8")
-    assert "chosen words" in report
+    assert "masked tokens chosen" in report
 
 
 def test_positions_stay_sinusoids_while_tokens_learn(made: Path) -> None:

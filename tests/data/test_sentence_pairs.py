@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.documents import Documents
-from regard.data.pretraining import ALONE, ELSEWHERE, FOLLOWS, longest_sentence, plan_rows, write_rows
+from regard.data.pretraining import ALONE, IS_NEXT, NOT_NEXT, longest_sentence, plan_rows, write_rows
 from regard.utils.errors import DataError, UsageError
 
 SYMBOLS = {"start_id": -2, "end_id": -3, "pad_id": -1}
@@ -41,7 +41,7 @@ def test_every_row_is_what_it_says(shape: list[list[int]], window: int, seed: in
     rows = plan_rows(found, window=window, seed=seed, epoch=epoch)
     assert rows.lengths.max() <= window
     first, second = document_of(found, rows.first[:, 0]), document_of(found, rows.second[:, 0])
-    true, other, alone = (rows.follows == kind for kind in (FOLLOWS, ELSEWHERE, ALONE))
+    true, other, alone = (rows.nsp_labels == kind for kind in (IS_NEXT, NOT_NEXT, ALONE))
     assert (rows.first[:, 1] > rows.first[:, 0]).all()
     assert (rows.second[true, 0] == rows.first[true, 1]).all(), "it goes on where the first part ends"
     assert (first[true] == second[true]).all(), "in the same document"
@@ -64,7 +64,7 @@ def test_every_row_is_what_it_says(shape: list[list[int]], window: int, seed: in
 
 def test_half_of_the_pairs_are_true() -> None:
     rows = plan_rows(many(), window=128, seed=0, epoch=0)
-    asked = rows.follows[rows.follows != ALONE]
+    asked = rows.nsp_labels[rows.nsp_labels != ALONE]
     assert len(asked) > 8000
     assert abs(asked.mean() - 0.5) < 0.01
 
@@ -82,10 +82,10 @@ def test_lengths_give_nothing_away(longest: int) -> None:
     random = np.random.default_rng(0)
     found = made([random.integers(4, 30, random.integers(2, longest)).tolist() for _ in range(12_000)])
     rows = plan_rows(found, window=128, seed=0, epoch=0)
-    asked = np.flatnonzero(rows.follows != ALONE)
+    asked = np.flatnonzero(rows.nsp_labels != ALONE)
     sizes = [(part[asked, 1] - part[asked, 0]) // 8 for part in (rows.first, rows.second)]
     cell = sizes[0] * 100 + sizes[1]
-    label, even = rows.follows[asked], np.arange(len(asked)) % 2 == 0
+    label, even = rows.nsp_labels[asked], np.arange(len(asked)) % 2 == 0
     votes = np.bincount(cell[even], weights=2 * label[even] - 1, minlength=cell.max() + 1)
     right = ((votes > 0)[cell[~even]] == label[~even]).mean()
     assert right < 0.56
@@ -97,13 +97,13 @@ def test_epochs_and_seeds_differ_and_repeat() -> None:
     assert len({plan.second.tobytes() for plan in plans.values()}) == 4
     again = plan_rows(found, window=64, seed=1, epoch=1)
     assert again.second.tolist() == plans[1, 1].second.tolist()
-    assert again.follows.tolist() == plans[1, 1].follows.tolist()
+    assert again.nsp_labels.tolist() == plans[1, 1].nsp_labels.tolist()
 
 
 def test_rows_without_pairs_hold_all_of_the_text() -> None:
     found = made([[5, 6, 7], [9] * 20])
     rows = plan_rows(found, window=41, seed=0, epoch=0, pairs=False)
-    assert (rows.follows == ALONE).all()
+    assert (rows.nsp_labels == ALONE).all()
     assert rows.lengths.max() <= 41
     assert np.concatenate([np.arange(a, b) for a, b in rows.first]).tolist() == list(range(len(found.ids)))
 
@@ -113,14 +113,14 @@ def test_rows_are_written_out() -> None:
     rows = plan_rows(found, window=20, seed=0, epoch=0)
     order = np.argsort(rows.first[:, 0])
     table = write_rows(found.ids + 100, rows[order], **SYMBOLS)
-    second = list(range(102, 105)) if rows.follows[order[0]] == FOLLOWS else table.ids[0, 4:7].tolist()
+    second = list(range(102, 105)) if rows.nsp_labels[order[0]] == IS_NEXT else table.ids[0, 4:7].tolist()
     width = table.ids.shape[1]
     expected = [-2, 100, 101, -3, *second, -3]
     assert table.ids[0].tolist() == expected + [-1] * (width - len(expected))
     assert table.ids[1].tolist() == [-2, 105, 106, 107, 108, -3] + [-1] * (width - 6)
     assert table.type_ids.tolist() == [[0] * 4 + [1] * 4 + [0] * (width - 8), [0] * width]
     assert table.lengths.tolist() == [8, 6]
-    assert table.follows[1] == ALONE
+    assert table.nsp_labels[1] == ALONE
 
 
 @given(shapes, st.integers(31, 50))

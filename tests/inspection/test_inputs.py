@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import regard
 from regard.inspection.views import input_sums
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import Bert, BertForPretraining, BertForSequenceClassification
@@ -29,6 +30,14 @@ TOKENIZER = train_tokenizer(
     vocab_size=60,
     special_tokens=SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]"),
 )
+
+
+def test_only_models_that_declare_summed_embeddings_have_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = Embedder(Bert(config()), TOKENIZER)
+    assert "inputs" in regard.views_of(embedder)
+    others = embedder.capabilities - {"summed_embeddings"}
+    monkeypatch.setattr(Embedder, "capabilities", others)
+    assert {"encoder", "pairs"} <= others and "inputs" not in regard.views_of(embedder)
 
 
 def config(**changes: int) -> BertConfig:

@@ -168,6 +168,7 @@ def test_results(embedder: Embedder) -> None:
     assert isinstance(tokens, TokenVectors)
     np.testing.assert_array_equal(tokens.vectors, embedder.tokens(TEXTS[1], layer=1).vectors)
     assert [row["token"] for row in tokens.rows()] == list(tokens.tokens)
+    assert repr(found[0]) == f"Embedding({TEXTS[0]!r}, shape={found[0].vector.shape})"
     assert all(len(repr(result)) < 120 for result in (found[0], near[0], tokens, embedder))
 
 

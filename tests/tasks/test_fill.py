@@ -71,12 +71,18 @@ def test_the_loss_is_that_of_the_whole_model_at_the_chosen_words() -> None:
     assert words is not None and follows is not None
     chosen = torch.from_numpy(masked.chosen)
     expected = F.cross_entropy(words[chosen].double(), torch.from_numpy(table.ids)[chosen])
-    asked = torch.from_numpy(table.follows) >= 0
+    asked = torch.from_numpy(table.nsp_labels) >= 0
     # Class 0 says that the second text follows, as BERT has it.
-    sentences = F.cross_entropy(follows[asked].double(), 1 - torch.from_numpy(table.follows)[asked])
+    sentences = F.cross_entropy(follows[asked].double(), 1 - torch.from_numpy(table.nsp_labels)[asked])
     assert found.plain.item() == pytest.approx(expected.item(), rel=1e-5)
     assert found.train.item() == pytest.approx((expected + sentences).item(), rel=1e-5)
     assert found.num_targets == int(chosen.sum())
+
+
+def test_validation_targets_are_about_those_of_the_loss() -> None:
+    learner = task()
+    counted = sum(int(masked.chosen.sum()) for _, masked, _ in learner.evaluator.batches(learner.model))
+    assert learner.num_validation_targets == pytest.approx(counted, rel=0.3)
 
 
 def test_the_loss_depends_on_its_indices_alone() -> None:
@@ -172,7 +178,7 @@ def test_it_learns_words_that_stand_elsewhere_in_the_text(learned: FillObjective
     assert by_name["masked words"] > 60
     assert by_name["next sentence"] > 60  # another document has another colour
     assert 1 <= by_name["perplexity"] < 5
-    assert by_name["chosen words"] == pytest.approx(15, abs=1)
+    assert by_name["masked tokens chosen"] == pytest.approx(15, abs=1)
     assert all("[MASK]" in sample.source and "%" in sample.output for sample in samples)
     filler = learned.predictor()
     assert filler("the red door is very [MASK].").best == "the red door is very red."
@@ -243,7 +249,7 @@ def test_wrong_use(learned: FillObjective) -> None:
     assert (error.value.argument, error.value.value) == ("top", 0)
     assert filler("[MASK]").masks, "a text without other tokens"
     with pytest.raises(UsageError) as error:
-        filler_of(new_bert(pairs=False)).follows("a", "b")
+        filler_of(new_bert(pairs=False)).next_sentence_probability("a", "b")
     assert error.value.argument == "head"
 
 
@@ -265,8 +271,10 @@ def test_models_without_an_mlm_head_are_refused(tmp_path: Path) -> None:
 def test_which_text_follows(learned: FillObjective) -> None:
     filler = learned.predictor()
     first = "The red house is very red."
-    assert filler.follows(first, "The red door is very red.") > filler.follows(first, "The blue wall is very blue.")
-    assert 0 < filler.follows("the wall " * 100, "the wall " * 100) < 1
+    assert filler.next_sentence_probability(first, "The red door is very red.") > filler.next_sentence_probability(
+        first, "The blue wall is very blue."
+    )
+    assert 0 < filler.next_sentence_probability("the wall " * 100, "the wall " * 100) < 1
 
 
 def test_a_bert_with_one_token_type_is_not_scored_on_pairs(tmp_path: Path) -> None:

@@ -220,3 +220,19 @@ def test_windows_must_fit_context_and_text(window: int | None, argument: str) ->
     with pytest.raises((UsageError, DataError)) as error:
         GenerateObjective(make_generator(), ids, ids, window=window)
     assert error.value.argument == argument
+
+
+def test_validation_targets_are_those_of_the_sampled_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.tasks.generate.objective.EVAL_TOKENS", 40)
+    learner = make_objective(make_generator(context=8), TOKENIZER.encode_array(TEXT))
+    counted = []
+    monkeypatch.setattr(learner, "_loss", lambda ids, targets: (counted.append(targets.numel()), torch.tensor(0.0))[1])
+    learner.validation_loss()
+    assert learner.num_validation_targets == sum(counted) <= 40
+
+
+def test_the_repr_of_a_score_shows_its_perplexity() -> None:
+    generator = make_generator()
+    score = score_text(generator.model, TOKENIZER, TEXT)
+    assert repr(score).startswith(f"TextScore(perplexity={score.perplexity:.4g}, ")
+    assert repr(generator("a", max_new_tokens=2)).count("None") == 0

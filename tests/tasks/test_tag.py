@@ -111,6 +111,11 @@ def test_the_loss_is_that_of_first_tokens() -> None:
     assert task.validation_loss() == pytest.approx(loss.train.item(), rel=1e-5)
 
 
+def test_validation_targets_are_words() -> None:
+    sentences = [Tagged(("paris", "is", "big"), ("B-loc", "O", "O")), Tagged(("yes",), ("O",))]
+    assert objective(sentences).num_validation_targets == 4
+
+
 def test_m156_scores_beside_a_word_list() -> None:
     gold = [["B-loc", "I-loc", "O"], ["O"]]
     assert [score.name for score in tag_scores(gold, gold)] == ["entity F1", "accuracy"]

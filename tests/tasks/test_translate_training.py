@@ -50,6 +50,12 @@ def texts(learner: TranslateObjective, rows: torch.Tensor) -> list[str]:
     return learner.tokenizers.source.decode_batch(rows.tolist())
 
 
+def test_validation_targets_are_counted() -> None:
+    learner = objective()
+    targets = learner.tokenizers.target.encode_batch([pair.target for pair in PAIRS[:2]])
+    assert learner.num_validation_targets == sum(len(ids) + 1 for ids in targets)
+
+
 def test_without_dropout_every_step_has_the_same_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = batches(objective(), monkeypatch, 2)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

@@ -32,7 +32,7 @@ from regard.utils.errors import DataError, UsageError
 Bits = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
-ALONE, ELSEWHERE, FOLLOWS = -1, 0, 1  # what the second segment of a row is
+ALONE, NOT_NEXT, IS_NEXT = -1, 0, 1  # labels of next-sentence prediction; ALONE: no second segment
 SHORT_SHARE = 0.1  # of rows that are not filled, so that short texts occur, too
 SMALLEST_WINDOW = 8  # three special tokens and some words
 CHOSEN = 0.15  # fraction of all tokens
@@ -45,19 +45,19 @@ class Rows:
 
     first: Places  # (rows, 2)
     second: Places  # (rows, 2), empty where a row has one segment
-    follows: Places  # (rows,) ALONE, ELSEWHERE or FOLLOWS
+    nsp_labels: Places  # (rows,) ALONE, NOT_NEXT or IS_NEXT
 
     @classmethod
     def concatenate(cls, parts: Sequence[Rows]) -> Rows:
-        names = ("first", "second", "follows")
+        names = ("first", "second", "nsp_labels")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def __len__(self) -> int:
-        return len(self.follows)
+        return len(self.nsp_labels)
 
     def __getitem__(self, numbers: Places) -> Rows:
         """Some of the rows."""
-        return Rows(self.first[numbers], self.second[numbers], self.follows[numbers])
+        return Rows(self.first[numbers], self.second[numbers], self.nsp_labels[numbers])
 
     @property
     def lengths(self) -> Places:
@@ -73,7 +73,7 @@ class PaddedRows(NamedTuple):
     ids: Places  # (B, T)
     type_ids: Places  # (B, T) 0 for the first segment, 1 for the second; 0 in the padding
     lengths: Places  # (B,)
-    follows: Places  # (B,)
+    nsp_labels: Places  # (B,)
 
 
 def longest_sentence(window: int) -> int:
@@ -98,14 +98,14 @@ def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs
     starts = documents.sentences
     first = np.stack([starts[begins], starts[split_at]], axis=1)
     second = np.stack([starts[split_at], starts[ends]], axis=1)
-    follows = np.where(split_at < ends, FOLLOWS, ALONE)
+    nsp_labels = np.where(split_at < ends, IS_NEXT, ALONE)
     asked = np.flatnonzero(split_at < ends)
     wrong = asked[random.permutation(len(asked)) % 2 == 1]
     if len(wrong):
         lengths = np.stack([first[wrong, 1] - first[wrong, 0], second[wrong, 1] - second[wrong, 0]], axis=1)
         second[wrong] = _elsewhere(documents, document[wrong], lengths, room, random)
-        follows[wrong] = ELSEWHERE
-    return Rows(first, second, follows)
+        nsp_labels[wrong] = NOT_NEXT
+    return Rows(first, second, nsp_labels)
 
 
 def _packed(documents: Documents, room: int, random: np.random.Generator) -> tuple[Places, Places, Places]:
@@ -158,7 +158,7 @@ def write_rows(ids: Ids, rows: Rows, *, start_id: int, end_id: int, pad_id: int)
     found[:, 0] = start_id
     found[(places == first_end) | (places == lengths[:, None] - 1)] = end_id
     type_ids = ((places > first_end) & (places < lengths[:, None])).astype(np.int64)
-    return PaddedRows(found, type_ids, lengths, rows.follows)
+    return PaddedRows(found, type_ids, lengths, rows.nsp_labels)
 
 
 # --- Masks --------------------------------------------------------------------------------------------------
@@ -205,14 +205,16 @@ class MaskingStats:
     following: int = 0  # pairs whose second segment follows the first
 
     @classmethod
-    def count(cls, before: Places, masked: Masked, vocabulary: Vocabulary, follows: npt.NDArray[Any]) -> MaskingStats:
+    def count(
+        cls, before: Places, masked: Masked, vocabulary: Vocabulary, nsp_labels: npt.NDArray[Any]
+    ) -> MaskingStats:
         return cls(
             tokens=int(vocabulary.is_ordinary[before].sum()),
             chosen=int(masked.chosen.sum()),
             masked=int(masked.masked.sum()),
             replaced=int(masked.replaced.sum()),
-            pairs=int((follows >= 0).sum()),
-            following=int((follows > 0).sum()),
+            pairs=int((nsp_labels >= 0).sum()),
+            following=int((nsp_labels > 0).sum()),
         )
 
     def add(self, other: MaskingStats) -> None:

@@ -91,7 +91,8 @@ def input_sums(predictor: EncoderPredictor[Any], text: str | tuple[str, str]) ->
     """The token, type and position vectors of a text or a pair, their sum, and the normalized sum."""
     from regard.tasks.encoder.predictor import collate
 
-    tables, example = predictor.bert.embedding, predictor.encode_input(text)
+    tables: Any = predictor.trace_root.embedding
+    example = predictor.encode_input(text)
     ids, _, type_ids = collate([example], predictor.tokenizer.pad_id, tables.weight.device)
     types = torch.zeros_like(ids) if type_ids is None else type_ids
     tokens, segments = F.embedding(ids[0], tables.weight), tables.token_types(types[0])

@@ -6,6 +6,7 @@ model to inputs and returns results.
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,11 +98,26 @@ class Result:
     """Base class of results. A table has one row per result, unless the class defines a method `rows`."""
 
     recorded: ClassVar[tuple[str, ...]]  # attributes that `record` contains
+    shown: ClassVar[tuple[str, ...]]  # attributes that `repr` contains, except None
     digits: ClassVar[int | None] = None  # decimals of the numbers in `record`; None means no rounding
 
     def record(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         return {name: _json_value(getattr(self, name), self.digits) for name in self.recorded}
+
+    def __repr__(self) -> str:
+        values = {name: getattr(self, name) for name in self.shown}
+        shown = (f"{name}={_SHORT.repr(value)}" for name, value in values.items() if value is not None)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class _ShortRepr(reprlib.Repr):
+    def repr_float(self, value: float, level: int) -> str:
+        return f"{value:.4g}"
+
+
+_SHORT = _ShortRepr()
+_SHORT.maxstring = 60
 
 
 class GeneratedResult(Result):
@@ -212,6 +228,9 @@ class Predictor(ABC, Generic[R]):
 
         return architecture_of(self.model).capabilities
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({describe_size(self.model)})"
+
     # --- model folders --------------------------------------------------------------------------------------
 
     @property
@@ -244,12 +263,18 @@ class Predictor(ABC, Generic[R]):
         return None
 
 
-def describe_model(model: Any, vocab_size: int) -> str:
-    """Return the size and shape of a model in one line."""
+def describe_size(model: Any) -> str:
+    """Return the number of parameters, such as "12,345 parameters" or "1.23 M parameters"."""
     from regard.nn.quantized import count_weights
 
+    count = count_weights(model)
+    return f"{count:,} parameters" if count < 1e6 else f"{count / 1e6:.2f} M parameters"
+
+
+def describe_model(model: Any, vocab_size: int) -> str:
+    """Return the size and shape of a model in one line."""
     shape = model.config
-    parts = [f"{count_weights(model) / 1e6:.2f} M parameters"]
+    parts = [describe_size(model)]
     if hasattr(shape, "num_encoder_layers"):
         parts.append(f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers")
     elif hasattr(shape, "num_layers"):

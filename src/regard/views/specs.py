@@ -41,7 +41,9 @@ RANKS = _view(
     {"generation", "attention"},
     TargetOptions,
 )
-INPUTS = _view("inputs", "The token, type and position vectors whose sum enters an encoder.", {"encoder", "pairs"})
+INPUTS = _view(
+    "inputs", "The token, type and position vectors whose sum enters an encoder.", {"encoder", "summed_embeddings"}
+)
 ANSWER = _view(
     "answer", "Where a question-answering model sees the answer start and end in the passage.", {"question_answering"}
 )

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from regard.utils.errors import UsageError
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Span(Result):
     """A span of a passage as an answer."""
 
@@ -37,27 +37,28 @@ class Span(Result):
     start: int  # its first character in the passage
     end: int  # the character after its last one
     score: float  # its probability among all spans, and "no answer" if that is allowed
-    logit: float = field(repr=False)  # the sum of its start and end logits
+    logit: float  # the sum of its start and end logits
 
-    recorded = ("text", "start", "end", "score")
+    recorded = shown = ("text", "start", "end", "score")
     digits = 6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer(Result):
     """The answer to a question; its text is empty if the model gives none."""
 
     question: str
-    passage: str = field(repr=False)
+    passage: str
     text: str
     start: int
     end: int
     score: float  # the probability of the answer
-    null_score_diff: float = field(repr=False)  # score of "no answer" minus score of the best answer
-    best: tuple[Span, ...] = field(repr=False)  # the best answers, whether or not one is given
-    id: str = field(default="", repr=False)  # of the question, if its file has one
+    null_score_diff: float  # score of "no answer" minus score of the best answer
+    best: tuple[Span, ...]  # the best answers, whether or not one is given
+    id: str = ""  # of the question, if its file has one
 
     recorded = ("question", "text", "start", "end", "score", "null_score_diff", "best")
+    shown = ("question", "text", "score")
     digits = 6
 
     def record(self) -> dict[str, Any]:

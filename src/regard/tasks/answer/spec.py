@@ -59,6 +59,7 @@ SPEC = encoder_task(
         Field("score", "number", "The probability of the answer."),
         Field("null_score_diff", "number", "Score of giving no answer minus the score of the best answer."),
         Field("best", "spans", "The n_best answers, best first."),
+        Field("id", "text", "The id of the question, if its file has one.", optional=True),
     ),
     read_config=RowReading,
     input_options=frozenset({"skip_bad_rows"}),

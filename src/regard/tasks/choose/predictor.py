@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -23,16 +23,17 @@ from regard.tasks.encoder.predictor import EncodedExample, HeadPredictor, encode
 from regard.utils.errors import UsageError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Choice(Result):
     """The ending that fits a context best, and the probability of each ending."""
 
-    context: str = field(repr=False)
+    context: str
     endings: tuple[str, ...]
     choice_index: int  # of the chosen ending, from 0
     scores: tuple[float, ...]
 
     recorded = ("context", "endings", "choice_index", "text", "scores")
+    shown = ("choice_index", "text", "score")
     digits = 6
 
     @property

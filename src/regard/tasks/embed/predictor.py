@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,12 +27,12 @@ from regard.utils.errors import UsageError
 Vectors = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding:
     """A text and its vector."""
 
     text: str
-    vector: Vectors = field(repr=False)  # (D,)
+    vector: Vectors  # (D,)
 
     def record(self) -> dict[str, Any]:
         return {"text": self.text, "vector": _numbers(self.vector)}
@@ -43,15 +43,18 @@ class Embedding:
     def __str__(self) -> str:
         return json.dumps(self.record(), ensure_ascii=False)
 
+    def __repr__(self) -> str:
+        return f"Embedding({self.text[:40]!r}, shape={self.vector.shape})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class TokenVectors:
     """A text with a vector for every token, [CLS] and [SEP] included."""
 
     text: str
     tokens: tuple[str, ...]  # as the vocabulary has them
     spans: tuple[tuple[int, int], ...]  # where each token is in the text; empty for [CLS] and [SEP]
-    vectors: Vectors = field(repr=False)  # (T, D)
+    vectors: Vectors  # (T, D)
 
     @property
     def token_texts(self) -> tuple[str, ...]:
@@ -80,13 +83,13 @@ class TokenVectors:
         return f"TokenVectors({self.text[:40]!r}, {len(self)} tokens × {self.vectors.shape[1]})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Similarity:
     """A text and the cosine of the angle between its vector and that of each other text."""
 
     text: str
-    others: tuple[str, ...] = field(repr=False)
-    scores: Vectors = field(repr=False)  # (others,)
+    others: tuple[str, ...]
+    scores: Vectors  # (others,)
 
     @property
     def score(self) -> float:
@@ -103,6 +106,9 @@ class Similarity:
 
     def __str__(self) -> str:
         return "\t".join(f"{value:.4f}" for value in self.scores.tolist())
+
+    def __repr__(self) -> str:
+        return f"Similarity({self.text[:40]!r}, score={self.score:.4f}, {len(self.scores)} texts)"
 
 
 EmbedResult = Embedding | TokenVectors | Similarity

@@ -25,7 +25,7 @@ from regard.data.corpus import Corpus
 from regard.data.documents import Documents, read_documents
 from regard.data.pretraining import (
     ALONE,
-    ELSEWHERE,
+    NOT_NEXT,
     Bits,
     Masked,
     PaddedRows,
@@ -63,7 +63,7 @@ class EncodedRows(NamedTuple):
 
     hidden: Tensor  # (B, T, D)
     targets: Tensor  # (B · T,) the ids before masking
-    follows: npt.NDArray[np.int64]  # (B,)
+    nsp_labels: npt.NDArray[np.int64]  # (B,)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class MLMEvaluator:
                 predicted.append(logits.argmax(dim=-1).cpu().numpy())
             targets.append(table.ids.ravel()[at])
             previous.append(table.ids.ravel()[at - 1])  # always exists, because each row starts with [CLS]
-            pairs = np.flatnonzero(encoded.follows != ALONE)
+            pairs = np.flatnonzero(encoded.nsp_labels != ALONE)
             if model.nsp is not None and len(pairs):
                 logits, classes = nsp_logits(model, encoded, pairs)
                 nsp_correct.append((logits.argmax(dim=-1) == classes).cpu().numpy())
@@ -210,7 +210,7 @@ def encode_rows(model: BertForPretraining, table: PaddedRows, ids: npt.NDArray[n
     tensors = [torch.from_numpy(array).to(device) for array in (ids, table.type_ids, table.lengths, table.ids)]
     # Rows of equal length need no attention mask, and attention is faster without one.
     lengths = tensors[2] if int(table.lengths.min()) < ids.shape[1] else None
-    return EncodedRows(model.bert(tensors[0], lengths, tensors[1]), tensors[3].flatten(), table.follows)
+    return EncodedRows(model.bert(tensors[0], lengths, tensors[1]), tensors[3].flatten(), table.nsp_labels)
 
 
 def mlm_loss(model: BertForPretraining, encoded: EncodedRows, positions: Tensor) -> Tensor:
@@ -227,7 +227,7 @@ def nsp_logits(model: BertForPretraining, encoded: EncodedRows, rows: npt.NDArra
     assert model.nsp is not None, "the caller checks this"
     first = encoded.hidden[:, :1][torch.from_numpy(rows).to(encoded.hidden.device)]  # only [CLS] is pooled
     logits: Tensor = model.nsp(model.bert.pool(first))
-    classes = torch.from_numpy((encoded.follows[rows] == ELSEWHERE).astype(np.int64)).to(first.device)
+    classes = torch.from_numpy((encoded.nsp_labels[rows] == NOT_NEXT).astype(np.int64)).to(first.device)
     return logits, classes
 
 

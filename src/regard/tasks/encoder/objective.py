@@ -39,8 +39,6 @@ SPECIAL_TOKENS = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end=
 EMBEDDING_RMS = 0.06  # typical root mean square of a token embedding table; BERT's has 0.05
 NUM_SAMPLES = 8  # validation examples in the report
 
-TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
-
 
 @dataclass(frozen=True)
 class EncoderInit:
@@ -166,6 +164,7 @@ class EncoderObjective(Objective):
         self.train, train_targets = self.encode(splits.train)
         self.validation, validation_targets = self.encode(splits.validation)
         self._targets = train_targets, validation_targets
+        self.num_validation_targets = self.num_targets(validation_targets)
         self.notes = (*splits.notes, *self.length_notes(init.max_seq_len), *init.notes)
         encoder = getattr(init.model, "bert", None)
         if encoder is not None:
@@ -204,7 +203,7 @@ class EncoderObjective(Objective):
         logits: Tensor = self.model(*batch)
         return logits
 
-    def num_targets(self, targets: list[Any]) -> int:
+    def num_targets(self, targets: Sequence[Any]) -> int:
         """Return the number of predictions that the loss of a batch averages over."""
         return len(targets)
 
@@ -367,6 +366,3 @@ def class_weights(targets: Sequence[int], num_labels: int) -> Tensor:
     """Return a weight per label such that all labels count the same; the mean weight over examples is 1."""
     counts = torch.bincount(torch.tensor(targets), minlength=num_labels).clamp(min=1)
     return len(targets) / (num_labels * counts.float())
-
-
-# --- Multiple choice, tagging and question answering --------------------------------------------------------

@@ -21,8 +21,7 @@ from regard.models.bert.model import Bert, encoder_of
 from regard.models.heads import HEAD_KINDS, HeadConfig
 from regard.nn.hooks import Trace, capture
 from regard.nn.masks import pad
-from regard.nn.quantized import count_weights
-from regard.tasks.base import TOKENIZER, Gold, LabelledExample, Notify, Predictor, Result, Text
+from regard.tasks.base import TOKENIZER, Gold, LabelledExample, Notify, Predictor, Result, Text, describe_size
 from regard.tasks.encoder.inference import BufferedEncoder, in_batches
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.config import Config, to_dict
@@ -258,7 +257,7 @@ class EncoderPredictor(Predictor[R]):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({count_weights(self.model) / 1e6:.1f} M parameters, {self._outputs()})"
+        return f"{type(self).__name__}({describe_size(self.model)}, {self._outputs()})"
 
     def _outputs(self) -> str:
         """Return a description of the outputs for `repr`."""
@@ -309,13 +308,13 @@ class HeadPredictor(EncoderPredictor[R]):
 # --- Sequence classification and regression -------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classification(Result):
     """The predicted labels of a text or pair with the probabilities of all labels, or the predicted number."""
 
-    text: Text = field(repr=False)
+    text: Text
     labels: tuple[str, ...]
-    scores: dict[str, float] = field(default_factory=dict, repr=False)
+    scores: dict[str, float] = field(default_factory=dict)
     number: float | None = None
 
     digits = 6
@@ -324,6 +323,10 @@ class Classification(Result):
     def recorded(self) -> tuple[str, ...]:  # type: ignore[override]
         inputs = ("text",) if isinstance(self.text, str) else ("first", "second")
         return (*inputs, *(("label", "labels", "score", "scores") if self.number is None else ("number",)))
+
+    @property
+    def shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("label", "score") if self.number is None else ("number",)
 
     @property
     def first(self) -> str:

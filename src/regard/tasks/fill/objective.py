@@ -21,7 +21,7 @@ from regard.checkpoint.predictors import load_predictor
 from regard.data.batches import BatchPlan
 from regard.data.corpus import Ids
 from regard.data.documents import Documents, documents_of, read_documents
-from regard.data.pretraining import ALONE, MaskingStats, Rows, longest_sentence, plan_rows, row_keys
+from regard.data.pretraining import ALONE, CHOSEN, MaskingStats, Rows, longest_sentence, plan_rows, row_keys
 from regard.metrics.ngram_baseline import MAX_COUNTED, NgramBaseline
 from regard.metrics.score import Score
 from regard.models.bert.model import STD, BertForPretraining
@@ -123,6 +123,8 @@ class FillObjective(Objective):
         self.lr_multipliers = {} if init else {table.weight: POSITION_LR for table in tables}
         pairs, whole_words = self.model.nsp is not None, config.whole_words
         self.evaluator = MLMEvaluator(validation, self.tokenizer, window=window, pairs=pairs, whole_words=whole_words)
+        num_tokens = min(EVAL_TOKENS, int(self.evaluator.rows.lengths.sum()))
+        self.num_validation_targets = round(CHOSEN * num_tokens)  # on average
         self.masked = MaskedDocuments(train, self.tokenizer, whole_words)
         self.stats = MaskingStats()  # of this process
         self._filler = filler
@@ -150,7 +152,7 @@ class FillObjective(Objective):
             keys.append(row_keys(numbers, seed=seed, epoch=epoch))
         table, masked = self.masked.rows(Rows.concatenate(parts), np.concatenate(keys))
         with self._stats_lock:
-            self.stats.add(MaskingStats.count(table.ids, masked, self.masked.vocabulary, table.follows))
+            self.stats.add(MaskingStats.count(table.ids, masked, self.masked.vocabulary, table.nsp_labels))
         encoded = encode_rows(self.model, table, masked.ids)
         positions = torch.from_numpy(np.flatnonzero(masked.chosen)).to(encoded.hidden.device)
         tokens = mlm_loss(self.model, encoded, positions)
@@ -158,7 +160,7 @@ class FillObjective(Objective):
         return Loss(tokens if sentences is None else tokens + sentences, tokens.detach(), max(1, len(positions)))
 
     def _nsp_loss(self, encoded: EncodedRows) -> Tensor | None:
-        pairs = np.flatnonzero(encoded.follows != ALONE)
+        pairs = np.flatnonzero(encoded.nsp_labels != ALONE)
         if self.model.nsp is None or not len(pairs):
             return None
         return F.cross_entropy(*nsp_logits(self.model, encoded, pairs))
@@ -191,7 +193,7 @@ class FillObjective(Objective):
         if self.stats.tokens:
             chosen = 100 * self.stats.chosen / self.stats.tokens
             counted = f"in %, counted in training since its last start: {self.stats}"
-            scores.append(Score("chosen words", chosen, counted))
+            scores.append(Score("masked tokens chosen", chosen, counted))
         return scores, self._samples()
 
     def _samples(self) -> list[Sample]:

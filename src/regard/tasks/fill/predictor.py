@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -29,26 +29,27 @@ from regard.utils.errors import UsageError, number_of, shorten_list
 OTHER_MASKS = re.compile(r"<mask>|\[\s*mask\s*\]|\{mask\}|\(mask\)|\[blank\]|_{2,}", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidate(Result):
     """A token for a [MASK], with its probability."""
 
     token: str
     score: float
 
-    recorded = ("token", "score")
+    recorded = shown = ("token", "score")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Filled(Result):
     """A text with [MASK]s, and candidates for each of them, the most probable first."""
 
     text: str
-    masks: tuple[tuple[Candidate, ...], ...] = field(repr=False)
+    masks: tuple[tuple[Candidate, ...], ...]
     best: str  # the text with the most probable token at each [MASK]
     is_truncated: bool = False  # whether the text was too long, so that each [MASK] was read with its surroundings
 
     recorded = ("text", "best", "masks")
+    shown = ("text", "best")
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -109,7 +110,7 @@ class MaskFiller(EncoderPredictor[Filled]):
         return found.cpu().numpy()
 
     @torch.no_grad()
-    def follows(self, first: str, second: str) -> float:
+    def next_sentence_probability(self, first: str, second: str) -> float:
         """The probability that the second text follows the first."""
         if self.model.nsp is None:
             raise UsageError("this model has no next-sentence head.", argument="head", value=self.head.kind)

@@ -69,7 +69,7 @@ SPEC = TaskSpec(
     inputs=(Field("text", "text", "A text with [MASK] where a token is missing."),),
     outputs=(
         Field("best", "text", "The text with the most probable token at each [MASK]."),
-        Field("masks", "spans", "For each [MASK] the most probable tokens with their probabilities."),
+        Field("masks", "candidates", "For each [MASK] the most probable tokens with their probabilities."),
     ),
     read_config=Config,
     train_config=FillTraining,

@@ -107,6 +107,7 @@ class GenerateObjective(Objective):
                     argument=setting,
                     value=self.window,
                 )
+        self.num_validation_targets = len(self._starts(validation, EVAL_TOKENS)) * self.window
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.train[: 1 << 20].tobytes() + self.train[-(1 << 20) :].tobytes())
@@ -142,15 +143,17 @@ class GenerateObjective(Objective):
     @torch.no_grad()
     def text_loss(self, ids: Ids, *, max_tokens: int | None = None) -> float:
         """Mean cross-entropy of a text in windows without overlap; of a long text windows at even distances."""
-        starts = range(0, len(ids) - self.window, self.window)
-        if max_tokens is not None:
-            starts = starts[:: max(1, -(-len(starts) * self.window // max_tokens))]
+        starts = self._starts(ids, max_tokens)
         rows = max(1, VALIDATION_TOKENS // self.window)
         total = 0.0
         for first in range(0, len(starts), rows):
             part = starts[first : first + rows]
             total += self._loss(*self._windows(ids, part)).item() * len(part)
         return total / len(starts)
+
+    def _starts(self, ids: Ids, max_tokens: int | None) -> range:
+        starts = range(0, len(ids) - self.window, self.window)
+        return starts if max_tokens is None else starts[:: max(1, -(-len(starts) * self.window // max_tokens))]
 
     def predictor(self) -> TextGenerator:
         self.model.eval()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -35,16 +35,17 @@ MAX_NATS = 700  # beyond it exp overflows
 DECODED_BEFORE = 16  # characters of the prompt that new text is decoded after
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TextScore(Result):
     """How probable a text is. The first token has nothing before it and is not scored."""
 
-    tokens: tuple[str, ...] = field(repr=False)  # those that are scored
-    log_probs: tuple[float, ...] = field(repr=False)  # of each of them
+    tokens: tuple[str, ...]  # those that are scored
+    log_probs: tuple[float, ...]  # of each of them
     num_bytes: int  # of these tokens as UTF-8
-    per_token: bool = field(default=False, repr=False)  # whether `record` and `str` list the tokens
+    per_token: bool = False  # whether `record` and `str` list the tokens
 
     recorded = ("perplexity", "bits_per_byte", "loss", "num_tokens", "num_bytes")
+    shown = ("perplexity", "bits_per_byte", "num_tokens")
 
     @property
     def num_tokens(self) -> int:
@@ -205,19 +206,20 @@ class LanguageModel(Predictor[R]):
         return f"{type(self).__name__}({describe_model(self.model, self.tokenizer.vocab_size)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Generation(GeneratedResult):
     """A continuation with the log-probability of each token."""
 
-    prompt: str = field(repr=False)
+    prompt: str
     text: str  # the continuation
-    tokens: tuple[str, ...] = field(repr=False)  # all generated ones: also the end token and those of a stop string
-    log_probs: tuple[float, ...] = field(repr=False)  # of each token, by the model alone
+    tokens: tuple[str, ...]  # all generated ones: also the end token and those of a stop string
+    log_probs: tuple[float, ...]  # of each token, by the model alone
     ended: bool  # whether an end token or a stop string was reached
     score: float | None = None  # of beam search: the log-probability after the length penalty
-    alternatives: tuple[Generation, ...] = field(default=(), repr=False)  # the other num_return_sequences - 1
+    alternatives: tuple[Generation, ...] = ()  # the other num_return_sequences - 1
 
     recorded = ("prompt", "text", "ended", "tokens", "log_probs", "score")
+    shown = ("text", "ended", "score")
 
     def __str__(self) -> str:
         return "\n".join(g.text for g in (self, *self.alternatives))

@@ -25,6 +25,7 @@ SPEC = language_model_task(
         Field("loss", "number", "Mean cross-entropy per token, in nats."),
         Field("num_tokens", "number", "Tokens that were scored."),
         Field("num_bytes", "number", "Their bytes as UTF-8."),
+        Field("per_token", "records", "With per_token: each token with its surprisal in bits.", optional=True),
     ),
     predict_config=ScoreConfig,
     reader="regard.tasks.score.reader:ScoreReader",

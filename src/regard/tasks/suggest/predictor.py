@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,11 @@ from regard.tasks.generate.predictor import LanguageModel
 from regard.tasks.suggest.spec import SPEC, SuggestConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suggestions(Result):
     """Words that may come next, the most probable first."""
 
-    text: str = field(repr=False)
+    text: str
     scores: dict[str, float]  # probabilities by word
 
     @property
@@ -31,6 +31,7 @@ class Suggestions(Result):
         return next(iter(self.scores.values()), 0.0)
 
     recorded = ("text", "word", "score", "scores")
+    shown = ("scores",)
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of a table: one for each word."""

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from regard.data.tagged import Tagged
 from regard.metrics.score import Score
-from regard.tasks.encoder.objective import EncoderObjective, TagTargets
+from regard.tasks.encoder.objective import EncoderObjective
 from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.training.objective import Sample, SampleNames
+
+TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
 
 
 class TagObjective(EncoderObjective):
@@ -54,7 +56,7 @@ class TagObjective(EncoderObjective):
         tags = [tag for _, tags in targets for tag in tags]
         return F.cross_entropy(logits, torch.tensor(tags, device=logits.device))
 
-    def num_targets(self, targets: list[TagTargets]) -> int:
+    def num_targets(self, targets: Sequence[TagTargets]) -> int:
         return sum(len(tags) for _, tags in targets)
 
     def score(self, results: list[TaggedWords]) -> tuple[list[Score], list[TaggedWords]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -36,15 +36,16 @@ class SentenceWindow(NamedTuple):
     places: list[int]  # the position of each word's first token among the ids
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TaggedWords(Result):
     """The words of a text with their tags and the probabilities of these."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    scores: tuple[float, ...] = field(repr=False)
+    scores: tuple[float, ...]
 
     recorded = ("words", "tags", "scores")
+    shown = ("words", "tags")
     digits = 6
 
     @property

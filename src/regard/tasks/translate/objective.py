@@ -113,6 +113,7 @@ class TranslateObjective(Objective):
         self._sources, self._targets, train = self._encode(splits.train, "training")
         self._random = _RandomSegmentation(train, tokenizers, config) if config.bpe_dropout else None
         self._val_sources, self._val_targets, self.validation = self._encode(splits.validation, "validation")
+        self.num_validation_targets = sum(len(ids) + 1 for ids in self._val_targets)
         dropped = {
             "training": len(splits.train) - len(train),
             "validation": len(splits.validation) - len(self.validation),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
@@ -36,20 +36,21 @@ BATCH_TOKENS = 2048
 NOT_STREAMED = ("num_beams", "n_best", "length_penalty")  # options of beam search
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Translation(GeneratedResult):
     """A translation with the log-probability of each token."""
 
-    source: str = field(repr=False)
+    source: str
     text: str
     score: float  # log-probability after the length penalty, by which the search ranks
-    tokens: tuple[str, ...] = field(default=(), repr=False)  # the end token included
-    log_probs: tuple[float, ...] = field(default=(), repr=False)  # one for each token
-    ids: tuple[int, ...] = field(default=(), repr=False)  # without the end token
+    tokens: tuple[str, ...] = ()  # the end token included
+    log_probs: tuple[float, ...] = ()  # one for each token
+    ids: tuple[int, ...] = ()  # without the end token
     ended: bool = True  # False if max_new_tokens ended it
-    alternatives: tuple[Translation, ...] = field(default=(), repr=False)  # the other n_best - 1, best first
+    alternatives: tuple[Translation, ...] = ()  # the other n_best - 1, best first
 
     recorded = ("source", "text", "score", "tokens", "log_probs", "ended")
+    shown = ("text", "score", "ended")
 
     def __str__(self) -> str:
         """The translation in one line; of several each in a line, after its score."""

@@ -102,6 +102,8 @@ SPEC = TaskSpec(
         Field("score", "number", "Its log-probability, normalized by length."),
         Field("tokens", "tokens", "Its tokens, the end token included."),
         Field("log_probs", "numbers", "The log-probability of each token."),
+        Field("ended", "boolean", "Whether it is complete; false if max_new_tokens ended it."),
+        Field("alternatives", "records", "The other outputs, if several are requested.", optional=True),
     ),
     read_config=TranslateReading,
     input_options=frozenset({"columns", "reverse"}),

@@ -1,1 +1,1 @@
-"""A plug-in of regard: the task `reverse` and the architecture `bag-of-words`."""
+"""A plug-in of regard: the task `reverse`, the architecture `bag-of-words` and its view `contributions`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from regard.spec import Architecture
+from regard.spec import Architecture, ViewSpec
 from regard.utils.config import Config
 
 
@@ -20,7 +20,14 @@ ARCHITECTURE = Architecture(
     summary="The mean of the token vectors, and a linear head.",
     config=BagOfWordsConfig,
     model="regard_reverse.bag_of_words_model:build",
-    capabilities=frozenset({"sequence_classification"}),
+    capabilities=frozenset({"sequence_classification", "bag_of_words"}),
     presets={"tiny": {"d_model": 32}, "small": {"d_model": 128}},
     test_settings={"d_model": 7},
+)
+
+VIEW = ViewSpec(
+    name="contributions",
+    summary="How much each token of a text speaks for each label.",
+    build="regard_reverse.contributions:contributions",
+    needs=frozenset({"bag_of_words"}),
 )

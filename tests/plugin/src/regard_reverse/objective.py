@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -22,6 +23,14 @@ from regard.training.run import TrainRequest
 from regard_reverse.predictor import Reverser, decoder_ids, encoder_ids
 
 
+def truncate(splits: Splits[str], max_seq_len: int) -> Splits[str]:
+    """Texts of at most `max_seq_len` characters, with a note if some were longer."""
+    num_longer = sum(len(text) > max_seq_len for text in (*splits.train, *splits.validation))
+    train, validation = ([text[:max_seq_len] for text in texts] for texts in (splits.train, splits.validation))
+    notes = (f"length: {num_longer} texts were truncated to --max-seq-len {max_seq_len}",) if num_longer else ()
+    return replace(splits, train=train, validation=validation, notes=(*splits.notes, *notes))
+
+
 class ReverseObjective(Objective):
     """Learn to write texts backwards."""
 
@@ -30,6 +39,7 @@ class ReverseObjective(Objective):
 
     @classmethod
     def prepare(cls, splits: Splits[str], request: TrainRequest) -> Self:
+        splits = truncate(splits, request.config.max_seq_len)
         tokenizer = train_tokenizer(splits.train, kind="char", vocab_size=1000)
         config = request.model_config(vocab_size=tokenizer.vocab_size)
         model = seeded_init(lambda: request.architecture.build(config), seed=request.config.seed)
@@ -38,6 +48,7 @@ class ReverseObjective(Objective):
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, splits: Splits[str], request: TrainRequest) -> None:
         self.model, self.tokenizer, self.splits = model, tokenizer, splits
         self.config, self.notes = request.predict_config(), splits.notes
+        self.num_validation_targets = sum(len(text) + 1 for text in splits.validation)
 
     def batches(self, plan: BatchPlan, epoch: int) -> Sequence[Sequence[int]]:
         return plan.batches([self.size(index) for index in range(len(self.splits.train))], epoch)

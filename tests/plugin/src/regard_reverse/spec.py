@@ -18,7 +18,7 @@ class ReverseReading(Config):
 class ReverseTraining(ReverseReading, TrainingConfig):
     """Options of `regard train reverse`."""
 
-    max_seq_len: int = Option(64, ge=2, description="Longest text, in characters.")
+    max_seq_len: int = Option(64, ge=2, description="Longest text in characters; longer ones are truncated.")
 
 
 class ReverseConfig(Config):
@@ -31,7 +31,7 @@ SPEC = TaskSpec(
     name="reverse",
     summary="Write a text backwards.",
     noun="a text reverser",
-    inputs=(Field("text", "text", "The text to reverse."),),
+    inputs=(Field("source", "text", "The text to reverse.", columns=("text",)),),
     outputs=(Field("text", "text", "The reversed text."),),
     read_config=ReverseReading,
     train_config=ReverseTraining,

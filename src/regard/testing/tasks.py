@@ -1,14 +1,4 @@
-"""Conformance checks for tasks and architectures of regard and of other packages.
-
-    from regard.testing import check_task
-
-    def test_reverse(tmp_path):
-        check_task("reverse", tmp_path)
-
-The checks train the smallest model on a few examples of the task's built-in dataset, so that they take seconds. Declare
-a check that cannot pass as an exception with a reason; an exception that passes is an error. To get one test per check,
-parametrize over `task_checks(name)`.
-"""
+"""Checks of tasks: train, save, load, predict, evaluate, look, kill, resume."""
 
 from __future__ import annotations
 
@@ -17,34 +7,28 @@ import json
 import math
 import multiprocessing
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from regard import api
 from regard.checkpoint.folder import is_model_folder, read_model
 from regard.nn.state_dict import unique_tensors
 from regard.nn.threads import one_thread
-from regard.registry import architectures, architectures_for, tasks
+from regard.registry import architectures, tasks
 from regard.spec import Architecture, TaskSpec
+from regard.testing.checks import Check, assert_close, assert_matches_schema, assert_same_weights, spec_needs_no_torch
 from regard.training.callbacks import NullProgress, Progress
 from regard.training.run import TrainRequest, run_splits
 from regard.training.trainer import InterruptedRunError
-from regard.utils.errors import UsageError, unknown
+from regard.utils.errors import UsageError
 
 STEPS = 4
 NUM_TRAIN, NUM_VALIDATION = 200, 8  # examples of the built-in dataset
 DEADLINE = 300.0  # seconds after which a process that makes no progress counts as hanging
-
-
-Check = Callable[[Any], None]
 
 
 @dataclass
@@ -102,17 +86,6 @@ def few_examples(spec: TaskSpec) -> Any:
     return replace(splits, train=splits.train[:NUM_TRAIN], validation=splits.validation[:NUM_VALIDATION])
 
 
-# --- Checks of tasks ----------------------------------------------------------------------------------------
-
-
-def spec_needs_no_torch(subject: TaskCase | Architecture) -> None:
-    """Importing the spec of a task or an architecture does not import torch."""
-    registry, spec = ("tasks", subject.spec) if isinstance(subject, TaskCase) else ("architectures", subject)
-    lookup = f"from regard.registry import {registry}; {registry}[{spec.name!r}]"
-    code = f"import sys; {lookup}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, f"{spec.name} imports torch"
-
-
 def schema_is_json(case: TaskCase) -> None:
     """The schema of inputs, outputs and options is plain JSON and names every field."""
     schema = json.loads(json.dumps(case.spec.schema()))
@@ -121,6 +94,11 @@ def schema_is_json(case: TaskCase) -> None:
     for section in ("options", "training"):
         for name, described in schema.get(section, {}).get("properties", {}).items():
             assert described.get("description"), f"{section}: {name} has no description"
+
+
+def record_matches_schema(case: TaskCase) -> None:
+    """The record of a result has the declared outputs, no others besides the inputs, and the declared JSON types."""
+    assert_matches_schema(case.record(), case.spec)
 
 
 def unknown_settings_raise(case: TaskCase) -> None:
@@ -140,7 +118,8 @@ def trained_model_predicts(case: TaskCase) -> None:
     (result,) = case.predictor.predict([case.inputs])
     assert isinstance(str(result), str)
     json.dumps(result.record(), allow_nan=False)
-    assert len(repr(case.predictor)) < 200 and "\n" not in repr(case.predictor)
+    for shown in (repr(case.predictor), repr(result)):
+        assert len(shown) < 250 and "\n" not in shown and " at 0x" not in shown, shown
 
 
 def saved_equals_loaded(case: TaskCase) -> None:
@@ -242,7 +221,13 @@ def train_and_wait(case: TaskCase) -> None:
 
 
 STATIC_CHECKS: list[Check] = [spec_needs_no_torch, schema_is_json]
-PREDICTION_CHECKS = [trained_model_predicts, saved_equals_loaded, batched_equals_single, evaluates]
+PREDICTION_CHECKS = [
+    trained_model_predicts,
+    record_matches_schema,
+    saved_equals_loaded,
+    batched_equals_single,
+    evaluates,
+]
 TRACE_CHECKS = [looks, captured_equals_plain]
 TRAINING_CHECKS = [unknown_settings_raise, resumed_equals_uninterrupted, killed_and_resumed_equals_uninterrupted]
 
@@ -253,108 +238,8 @@ def task_checks(name: str) -> list[Check]:
     return [*STATIC_CHECKS, *PREDICTION_CHECKS, *TRACE_CHECKS, *training]
 
 
-def check_task(
-    name: str, folder: Path, *, model: str | None = None, exceptions: Mapping[str, str] | None = None, **settings: Any
-) -> None:
-    """Run every check on a task; `exceptions` maps the names of checks that cannot pass to the reason."""
-    run_checks(task_case(name, folder, model=model, **settings), task_checks(name), exceptions or {})
-
-
 def task_case(name: str, folder: Path, *, model: str | None = None, **settings: Any) -> TaskCase:
     """A task to check, on its default architecture or on `model`."""
     spec = tasks[name]
     trained = spec if spec.trainable else tasks[spec.uses]
     return TaskCase(spec, architectures[model or trained.default_architecture], folder, settings)
-
-
-# --- Checks of architectures --------------------------------------------------------------------------------
-
-
-def presets_are_valid(architecture: Architecture) -> None:
-    """Every preset gives a valid config."""
-    for settings in architecture.presets.values():
-        architecture.config(**{**required_settings(architecture), **settings})
-
-
-def costs_count_parameters(architecture: Architecture) -> None:
-    """The cost model predicts the number of parameters of a built model."""
-    if architecture.cost_model is None:
-        return
-    config = smallest_config(architecture)
-    built = sum(param.numel() for param in architecture.build(config).parameters())
-    assert architecture.costs(config).parameters == built
-
-
-def building_is_seeded(architecture: Architecture) -> None:
-    """The same seed gives the same weights."""
-    config = smallest_config(architecture)
-    models = []
-    for _ in range(2):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(5)
-            models.append(architecture.build(config))
-    assert_same_weights(*(unique_tensors(model) for model in models))
-
-
-def check_architecture(name: str, folder: Path, *, exceptions: Mapping[str, str] | None = None) -> None:
-    """Run every check on an architecture, and the checks of every task that it supports.
-
-    `exceptions` maps the name of a check, or "task.check", to the reason why it cannot pass.
-    """
-    declared = exceptions or {}
-    architecture = architectures[name]
-    checks: list[Check] = [spec_needs_no_torch, presets_are_valid, costs_count_parameters, building_is_seeded]
-    run_checks(architecture, checks, {k: v for k, v in declared.items() if "." not in k})
-    for task, spec in tasks.usable().items():
-        if spec.trainable and name in architectures_for(spec):
-            own = {key.partition(".")[2]: why for key, why in declared.items() if key.startswith(f"{task}.")}
-            check_task(task, folder / task, model=name, exceptions=own)
-
-
-def required_settings(architecture: Architecture) -> dict[str, Any]:
-    fields = architecture.config.model_fields
-    return {name: 59 for name, info in fields.items() if info.is_required()}
-
-
-def smallest_config(architecture: Architecture) -> Any:
-    own = {key: value for key, value in architecture.test_settings.items() if key in architecture.config.model_fields}
-    return architecture.config(**{**required_settings(architecture), **own})
-
-
-# --- Running them -------------------------------------------------------------------------------------------
-
-
-def run_checks(subject: Any, checks: Sequence[Check], exceptions: Mapping[str, str]) -> None:
-    """Run checks; those with a declared exception must fail, all others must pass."""
-    names = [check.__name__ for check in checks]
-    for name in exceptions:
-        if name not in names:
-            raise unknown("exceptions", name, names)
-    for name, check in zip(names, checks, strict=True):
-        try:
-            check(subject)
-        except (AssertionError, UsageError):
-            if name not in exceptions:
-                raise
-        else:
-            assert name not in exceptions, f"{name} passes: remove its exception ({exceptions[name]})"
-
-
-def assert_same_weights(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> None:
-    assert list(first) == list(second)
-    for name in first:
-        assert torch.equal(first[name], second[name]), f"{name} differs"
-
-
-def assert_close(first: Any, second: Any) -> None:
-    """Equal up to rounding of floats."""
-    if isinstance(first, float):
-        assert math.isclose(first, second, rel_tol=1e-4, abs_tol=1e-4), (first, second)
-    elif isinstance(first, Mapping):
-        assert_close(list(first.items()), list(second.items()))
-    elif isinstance(first, list | tuple):
-        assert len(first) == len(second)
-        for left, right in zip(first, second, strict=True):
-            assert_close(left, right)
-    else:
-        assert first == second, (first, second)
