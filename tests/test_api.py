@@ -99,9 +99,10 @@ def test_a_stream_is_the_greedy_translation(translator: Any) -> None:
 
 
 def test_look_and_trace(translator: Any, tmp_path: Path) -> None:
-    view = regard.look(translator, "one two three four")
+    text = "one two three four"
+    view = regard.look(translator, text)
     page = view.save(tmp_path / "look.html")
-    assert "one two three four" in page.read_text(encoding="utf-8")
+    assert text in page.read_text(encoding="utf-8")
     assert "<iframe" in view._repr_html_()
     trace = translator.trace("one two", "2 1")
     weights = trace.weights("decoder.0.cross")

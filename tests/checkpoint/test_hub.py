@@ -1,4 +1,4 @@
-"""Names of the Hugging Face Hub, without a network: a stand-in for its library says what it was asked for."""
+"""Names of the Hugging Face Hub, without a network: a stand-in for its library records the requests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from regard.checkpoint.probe import cached_folder, is_hub_name, model_folder
 from regard.utils.errors import FolderError, UsageError
 
+REASON = "Repository Not Found for url."
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
@@ -23,7 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
         calls.append({"name": name, **options})
         if name == "owner/kept" or (name == "owner/far" and not options["local_files_only"]):
             return str(tmp_path / name)
-        raise OSError("Repository Not Found for url.\nThe second line says more.")
+        raise OSError(f"{REASON}\nThe second line says more.")
 
     stand_in = types.SimpleNamespace(snapshot_download=snapshot_download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", stand_in)
@@ -57,7 +59,7 @@ def test_what_the_hub_does_not_have(asked: list[Any]) -> None:
     with pytest.raises(FolderError) as error:
         model_folder("hf:owner/none")
     assert error.value.value == "hf:owner/none"
-    assert "Repository Not Found" in str(error.value), "the reason that the Hub gave"
+    assert REASON in str(error.value), "the reason that the Hub gave"
 
 
 @pytest.mark.parametrize("name", ["hf:", "hf:gpt2", "hf:a/b/c", "hf:a/ b"])

@@ -187,8 +187,8 @@ def test_damaged_newer_ones_are_skipped_with_a_message_and_kept(tmp_path):
     back = last_good_checkpoint(tmp_path)
     assert back.step == 1
     assert len(back.skipped) == 2
-    assert "checkpoint-3 is damaged" in back.skipped[0] and "tensors.safetensors was altered" in back.skipped[0]
-    assert "checkpoint-2 is damaged" in back.skipped[1] and MANIFEST in back.skipped[1]
+    assert "checkpoint-3" in back.skipped[0] and "tensors.safetensors" in back.skipped[0]
+    assert "checkpoint-2" in back.skipped[1] and MANIFEST in back.skipped[1]
     assert present(tmp_path) == ["checkpoint-1", "checkpoint-2", "checkpoint-3"]
 
 

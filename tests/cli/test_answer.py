@@ -68,9 +68,10 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("answers")
     squad(place / "train.json", make(60, impossible=False))
     squad(place / "v2.json", make(60, impossible=True))
-    done = regard("train", "answer", place / "train.json", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 15)
+    flags = ["--out", place / "model", *SHAPE, *QUICK, "--epochs", 15, "--json"]
+    done = regard("train", "answer", place / "train.json", *flags)
     assert done.code == 0, done.err
-    assert "F1 of the first sentence" in done.out
+    assert any(score["baseline_of"] == "F1" for score in json.loads(done.out)["scores"])
     return place
 
 

@@ -7,6 +7,7 @@ import functools
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,19 @@ def test_layouts_that_are_recognized(name: str, lines: list[str], tmp_path: Path
     header = name.endswith("jsonl") or "abel" in lines[0]
     first = 2 if header and not name.endswith("jsonl") else 1
     assert reading.lines == list(range(first, first + 4))
-    assert any("no header" in remark for remark in reading.remarks) != header, "a layout that was guessed is said"
+    assert any("no header" in remark for remark in reading.remarks) != header, "a guessed layout is reported"
 
 
-def test_the_guess_is_said(tmp_path: Path) -> None:
+def _columns(remark: str) -> dict[str, str]:
+    """The column of the texts and that of the labels in a remark."""
+    return dict(re.findall(r"\b(text|label) '?(\w+)", remark))
+
+
+def test_guessed_columns_are_reported(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", *(f"{label}\t{text}" for text, label in ROWS))
     [remark] = read_labelled(path).remarks
-    assert "text 2, label 1 in a.tsv" in remark
+    assert _columns(remark) == {"text": "2", "label": "1"}
+    assert path.name in remark
     assert "--label-column" in remark
 
 
@@ -304,13 +311,16 @@ def test_semicolons_separate_cells_where_commas_do_not(lines: tuple[str, ...], f
     assert read_labelled(_write(tmp_path / "a.csv", *lines)).examples[0] == first
 
 
-def test_columns_that_were_chosen_are_told(tmp_path: Path) -> None:
+def test_chosen_columns_are_reported(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "id,review,label", "1,Fine,good", "2,Bad,bad")
     [remark] = read_labelled(path).remarks
-    assert "text 'review', label 'label' in a.csv" in remark
+    assert _columns(remark) == {"text": "review", "label": "label"}
+    assert path.name in remark
     assert read_labelled(_write(tmp_path / "b.csv", "text,label", "Fine,good")).remarks == []
     records = _write(tmp_path / "c.jsonl", '{"review": "Fine", "comment": "so", "label": "good"}')
-    assert "text 'review', label 'label' in c.jsonl" in read_labelled(records).remarks[0]
+    [remark] = read_labelled(records).remarks
+    assert _columns(remark) == {"text": "review", "label": "label"}
+    assert records.name in remark
     assert read_labelled(path, text_column="review", label_column="label").remarks == []
     with pytest.raises(MissingColumnError) as caught:
         read_labelled(path, label_column="lable")

@@ -6,6 +6,7 @@ The language is a toy: the digits of a number as words, translated into its digi
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -82,6 +83,17 @@ def regard(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
         return code, said.out, said.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def resumed_step() -> Callable[[str], int | None]:
+    """A function that reads from the output of a command the step from which it resumed; None if it did not resume."""
+
+    def read(printed: str) -> int | None:
+        found = re.search(r"^resum\D*([\d,]+)", printed, re.MULTILINE)
+        return int(found[1].replace(",", "")) if found else None
+
+    return read
 
 
 @pytest.fixture

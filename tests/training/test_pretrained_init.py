@@ -85,7 +85,7 @@ def test_saved_equals_loaded(lora: bool, base: Path, texts: Any, tmp_path: Path)
     assert all(param.requires_grad for param in loaded.model.parameters())
     assert loaded("one", seed=1).text == made("one", seed=1).text
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
-    assert f"from the weights of {base.name}" in card
+    assert base.name in card
     assert regard.look(loaded, "one two").data
 
 
