@@ -14,7 +14,7 @@ import pytest
 
 import regard as library
 from regard.data.squad import Question
-from regard.tasks import readers
+from regard.tasks.answer import reader
 
 Run = Callable[..., Any]
 SHAPE = ["--size", "tiny", "--d-model", 32, "--num-heads", 2, "--head-dim", 16, "--d-ff", 48, "--num-layers", 2]
@@ -71,7 +71,9 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = ["--out", place / "model", *SHAPE, *QUICK, "--epochs", 15, "--json"]
     done = regard("train", "answer", place / "train.json", *flags)
     assert done.code == 0, done.err
-    assert any(score["baseline_of"] == "F1" for score in json.loads(done.out)["scores"])
+    names = [score["name"] for score in json.loads(done.out)["scores"]]
+    assert names[:2] == ["exact match", "F1"]
+    assert any(name.startswith("F1 of ") for name in names), "a baseline"
     return place
 
 
@@ -206,7 +208,7 @@ def test_a_passage_of_a_hundred_thousand_words(regard: Run, place: Path, tmp_pat
 def test_without_a_file_the_built_in_dataset_is_used(
     regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "questions", functools.partial(readers.questions, count=20))  # of thousands
+    monkeypatch.setattr(reader, "questions", functools.partial(reader.questions, count=20))  # of thousands
     done = regard("train", "answer", "--out", tmp_path / "m", *SHAPE, "--max-seq-len", 48, "--steps", 2)
     assert done.code == 0, done.err
     assert "built-in" in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")

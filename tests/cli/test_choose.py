@@ -32,7 +32,7 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = regard("train", "choose", place / "swag.csv", "--out", place / "model", *QUICK, "--json")
     assert done.code == 0, done.err
     accuracy, baseline = json.loads(done.out)["scores"][:2]
-    assert (accuracy["name"], baseline["baseline_of"]) == ("accuracy", "accuracy")
+    assert (accuracy["name"], baseline["name"]) == ("accuracy", "accuracy of the majority")
     assert accuracy["value"] > 60
     return place
 
@@ -71,7 +71,7 @@ def test_m154_a_table_and_its_scores(regard: Run, place: Path, tmp_path: Path) -
     assert done.code == 0, done.err
     accuracy, baseline = json.loads(done.out)[:2]
     assert (accuracy["value"], accuracy["signature"]) == (pytest.approx(100 * right / 60), "n:60")
-    assert (baseline["value"], baseline["baseline_of"]) == (pytest.approx(100 / 3), "accuracy")
+    assert (baseline["name"], baseline["value"]) == ("accuracy of the majority", pytest.approx(100 / 3))
 
 
 def test_other_verbs(regard: Run, place: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import regard as library
-from regard.tasks import readers
+from regard.tasks.tag import reader
 
 seqeval_metrics = pytest.importorskip("seqeval.metrics")
 
@@ -110,7 +110,7 @@ def test_bad_files(regard: Run, tmp_path: Path) -> None:
 def test_without_a_file_the_built_in_dataset_is_used(
     regard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "named_entities", functools.partial(readers.named_entities, count=20))  # of thousands
+    monkeypatch.setattr(reader, "named_entities", functools.partial(reader.named_entities, count=20))  # of thousands
     done = regard("train", "tag", "--out", tmp_path / "m", *SHAPE, "--max-seq-len", 12, "--steps", 2)
     assert done.code == 0, done.err
     assert "built-in" in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
