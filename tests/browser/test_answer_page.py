@@ -1,4 +1,4 @@
-"""An answer in its passage in a real browser: the answer marked, other candidates a click away, the text whole."""
+"""The answer view in a real browser: the answer is marked in its passage, and a click shows another candidate."""
 
 from __future__ import annotations
 

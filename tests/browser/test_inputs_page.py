@@ -1,4 +1,4 @@
-"""What enters a BERT in a real browser: a column a token, and numbers that add up where one points."""
+"""The inputs view of BERT in a real browser: one column per token; the vectors of the selected token add up."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_m145_the_numbers_of_a_token_add_up(open_page: Callable[..., Any], saved
     assert re.findall(r"\d+", heading.inner_text()) == ["2", "3"]
 
 
-def test_in_the_dark_and_on_a_small_screen(open_page: Callable[..., Any], saved: Path) -> None:
+def test_a_dark_theme_and_a_small_screen(open_page: Callable[..., Any], saved: Path) -> None:
     page = open_page(saved, dark=True, width=380)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator(".vector canvas").count() == 30

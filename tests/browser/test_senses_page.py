@@ -1,4 +1,4 @@
-"""The page of senses in a real browser: words, layers, points, and the sentences nearest to one."""
+"""The senses view in a real browser: words, layers, points, and the nearest sentences of a point."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ WORDS = ["Thinking", "<b>Machines</b>"]
 
 @pytest.fixture(scope="module")
 def steps(some_steps: Callable[..., AttentionSteps]) -> AttentionSteps:
-    """In the shapes of the usual figure."""
+    """Steps with the shapes of the original Transformer: 8 heads of 64."""
     return some_steps(2, 2, 512, 8, 64, cross=False, rows=WORDS, columns=WORDS, remarks={4: "A remark."})
 
 
@@ -64,7 +64,7 @@ def test_m99_five_numbered_steps_in_order(open_page: Callable[..., Any], saved: 
     assert "A remark." in items.nth(3).inner_text()
 
 
-def test_m99_every_matrix_has_its_shape_beside_it(open_page: Callable[..., Any], saved: Path) -> None:
+def test_m99_every_matrix_shows_its_shape(open_page: Callable[..., Any], saved: Path) -> None:
     page = ready(open_page(saved))
     captions = [
         [" ".join(text.split()) for text in page.locator(f'[data-step="{at}"] figcaption').all_inner_texts()]
@@ -81,7 +81,7 @@ def test_m99_every_matrix_has_its_shape_beside_it(open_page: Callable[..., Any],
     assert ordinals == ["8", "2"], "which rows and which columns are drawn"
 
 
-def test_pointing_at_a_cell_tells_its_number(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
+def test_hovering_a_cell_shows_its_number(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
     page = ready(open_page(saved))
     for name, array, row, column in (
         ("X", steps.inputs, 1, 300),
@@ -100,7 +100,7 @@ def test_pointing_at_a_cell_tells_its_number(open_page: Callable[..., Any], save
     assert page.locator(".steps-tip").is_hidden()
 
 
-def test_sampled_and_joined_matrices_tell_the_true_place(
+def test_sampled_and_joined_matrices_show_the_true_row_and_column(
     open_page: Callable[..., Any], saved: Path, steps: AttentionSteps
 ) -> None:
     page = ready(open_page(saved))
@@ -112,7 +112,7 @@ def test_sampled_and_joined_matrices_tell_the_true_place(
     assert number(said) == pytest.approx(steps.heads[3, 1, 21], abs=2e-4)
 
 
-def test_arrow_keys_walk_over_the_cells(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
+def test_arrow_keys_move_between_cells(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
     page = ready(open_page(saved))
     page.locator('.cells[data-name="K1"]').focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
@@ -125,7 +125,7 @@ def test_arrow_keys_walk_over_the_cells(open_page: Callable[..., Any], saved: Pa
 
 
 def test_colors_show_the_sign(open_page: Callable[..., Any], saved: Path, steps: AttentionSteps) -> None:
-    """Above zero is bluer than red, below zero redder than blue; with the theme the colors change."""
+    """Positive values are blue, negative ones red; a dark theme has darker colors."""
     read = """(name) => {
         const canvas = document.querySelector(`.cells[data-name="${name}"] canvas`);
         return Array.from(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data);
@@ -151,7 +151,7 @@ def test_the_page_fits_the_window(open_page: Callable[..., Any], saved: Path, wi
     assert boxes[0]["width"] == boxes[1]["width"] >= 512  # each head's name stands under its own columns
 
 
-def test_cross_attention_and_long_texts_say_what_they_show(
+def test_cross_attention_and_truncated_texts_are_labelled(
     open_page: Callable[..., Any], some_steps: Callable[..., AttentionSteps], tmp_path: Path
 ) -> None:
     words, memory = [f"▁word{i}" for i in range(5)], [f"m{i}" for i in range(40)]

@@ -54,14 +54,14 @@ def test_the_head_is_yaml_that_the_hub_understands():
     assert hub.ModelCard(text).data.library_name == "regard"
 
 
-def test_what_is_optional_may_be_absent():
+def test_optional_parts_may_be_absent():
     text = model_card(title="x", summary="y", task="write", num_parameters=1)
     assert head(text) == {"library_name": "regard", "tags": ["regard", "transformer"]}
     assert "## Scores" not in text and "## Data" not in text and "## Use" not in text
     assert LICENSE_NOTE in text
 
 
-def test_facts_stand_in_tables():
+def test_facts_are_in_tables():
     text = model_card(**CARD)
     assert "Parameters: 2,345,678." in text
     assert rows(text, "Data") == [
@@ -79,7 +79,7 @@ def test_facts_stand_in_tables():
     assert blocks(text) == [("sh", CARD["command"]), ("python", CARD["python"])]
 
 
-def test_hostile_text_cannot_break_out():
+def test_hostile_text_is_escaped():
     changes = dict(
         title="a\n---\nb: <script>",
         pipeline='x": [\nbreak',

@@ -25,7 +25,7 @@ PASSAGE = "Anna sees Tom. Paul likes Lea."
 
 
 def squad(path: Path, questions: list[Question]) -> Path:
-    """Questions as a SQuAD file, each with a paragraph of its own."""
+    """Write questions to a SQuAD file, each with its own paragraph."""
     paragraphs = [
         {
             "context": one.passage,
@@ -45,7 +45,7 @@ def squad(path: Path, questions: list[Question]) -> Path:
 
 
 def make(count: int, *, impossible: bool) -> list[Question]:
-    """Who does it: the subject of the sentence with the question's verb."""
+    """Questions whose answer is the subject of the sentence with the verb of the question."""
     found = []
     for number in range(count):
         names = [NAMES[(number * step + number // 4) % 4] for step in (1, 3, 2, 5)]
@@ -118,7 +118,7 @@ def test_the_help_names_the_options_of_this_task(regard: Run) -> None:
     assert "--class-weights" not in done
 
 
-def test_no_answer_on_demand(regard: Run, place: Path) -> None:
+def test_the_no_answer_threshold(regard: Run, place: Path) -> None:
     asked = ["answer", place / "model", "Who sees?", PASSAGE]
     assert regard(*asked, "--no-answer-threshold=-1000000").out == "\n"
     assert regard(*asked, "--no-answer-threshold", 1000000).out == regard(*asked).out

@@ -117,7 +117,7 @@ def test_validation_with_other_endings(regard: Run, place: Path, tmp_path: Path)
     assert (done.code, "bad.csv:2" in done.err) == (1, True), done.err
 
 
-def test_a_folder_that_was_damaged(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_a_damaged_folder(regard: Run, place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "model", tmp_path / "model")
     (config,) = (tmp_path / "model").rglob("config.json")
     (tmp_path / "model" / "regard-manifest.json").unlink()

@@ -96,7 +96,7 @@ def test_m149_forgetting_is_logged_and_in_report_and_card(regard: Run, place: Pa
 
 
 @pytest.mark.parametrize("way", [["--freeze", "encoder"], ["--lora", "--learning-rate", "1e-9"]], ids=" ".join)
-def test_m149_what_does_not_learn_does_not_forget(regard: Run, place: Path, tmp_path: Path, way: list[str]) -> None:
+def test_m149_unchanged_weights_forget_nothing(regard: Run, place: Path, tmp_path: Path, way: list[str]) -> None:
     scores = scores_of(tune(regard, place, tmp_path / "m", "--json", *way))
     for what in ("masked words", "loss of masked words"):
         before, after = (scores[f"{what} {when}"]["value"] for when in ("before", "after"))
@@ -106,7 +106,7 @@ def test_m149_what_does_not_learn_does_not_forget(regard: Run, place: Path, tmp_
     assert logged == pytest.approx([scores["loss of masked words before"]["value"]] * 3, rel=1e-5), "of the same words"
 
 
-def test_forgetting_needs_pretrained_weights_a_head_and_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_forgetting_needs_pretrained_weights_an_mlm_head_and_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
     data, texts, bert = place / "labels.tsv", place / "texts.txt", place / "bert"
 
     def refused(**settings: Any) -> UsageError:
@@ -174,7 +174,7 @@ def test_pre_training_continues_from_pretrained_weights(regard: Run, place: Path
         assert error.value.argument == argument
 
 
-def test_a_model_that_transformers_reads_is_a_start_too(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_training_starts_from_a_model_of_transformers(regard: Run, place: Path, tmp_path: Path) -> None:
     assert regard("export", place / "bert", "--out", tmp_path / "foreign").code == 0
     more = ["--from", tmp_path / "foreign", "--steps", 2, "--batch-tokens", 600, "--num-evals", 1]
     done = regard("train", "fill", place / "texts.txt", *more, "--out", tmp_path / "m")
@@ -182,7 +182,7 @@ def test_a_model_that_transformers_reads_is_a_start_too(regard: Run, place: Path
     assert isinstance(library.load(tmp_path / "m"), MaskFiller)
 
 
-def test_a_classifier_is_no_start_for_pre_training(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_pre_training_from_a_classifier_is_refused(regard: Run, place: Path, tmp_path: Path) -> None:
     first = ["--from", place / "bert", *QUICK, "--out", tmp_path / "plain"]
     assert regard("train", "classify", place / "labels.tsv", *first).code == 0
     with pytest.raises(UsageError) as error:

@@ -53,7 +53,7 @@ def test_a_plan_as_text(regard: Run) -> None:
 
 
 def test_m166_the_plan_of_gpt3(regard: Run) -> None:
-    """Parameters by hand. The paper's table D.1 has 3.14e23 operations for the training, attention's own left out."""
+    """Parameters by hand. The paper's table D.1 has 3.14e23 operations of training, without attention itself."""
     answer = json.loads(regard("plan", "gpt3", "--json").out)
     d, layers = 12_288, 96
     block = 4 * (d * d + d) + 2 * d * 4 * d + 4 * d + d + 2 * 2 * d

@@ -1,4 +1,4 @@
-"""Flags from configs: which flags there are, how values are handed on, and the help."""
+"""Flags from configs: which flags exist, how values are passed on, and the help."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_own_arguments_and_config_fields_are_separated() -> None:
     assert given == {"steps": "3", "width": "4"}, "values as they were typed: the config converts and checks them"
 
 
-def test_only_given_fields_are_handed_on() -> None:
+def test_only_given_fields_are_passed_on() -> None:
     assert run("m")[1] == {}
     assert run("m", "--steps=many")[1] == {"steps": "many"}
     assert run("m", "--rate", "-1")[1] == {"rate": "-1"}
@@ -127,7 +127,7 @@ def test_the_value_of_a_flag_before_parsing(arguments: list[str], value: str | N
         (["--output-dir", "x"], "--out"), (["--num-train-epochs", "3"], "--epochs"),
     ],
 )  # fmt: skip
-def test_unknown_options_suggest_the_name_that_was_meant(words: list[str], meant: str) -> None:
+def test_unknown_options_get_a_suggestion(words: list[str], meant: str) -> None:
     from regard.cli.train import main
 
     with pytest.raises(UsageError) as error:

@@ -47,7 +47,7 @@ def test_another_column(tmp_path: Path) -> None:
         assert (caught.value.argument, caught.value.value, caught.value.allowed) == ("tag_column", wrong, (2, 3))
 
 
-def test_ragged_lines_take_their_sentence_with_them(tmp_path: Path) -> None:
+def test_a_ragged_line_makes_its_sentence_a_bad_row(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", "Yes O\n\nParis B-loc\nis\nbig O or\n\nNo O\nno O\n")
     with pytest.raises(DataError) as caught:
         read_tagged(path)
@@ -109,7 +109,7 @@ def _entities_with(tag: str) -> str:
 
 
 @pytest.mark.parametrize("tag", ["b-per", "B", "B_per", "per", "U-per"])
-def test_a_mistyped_tag_does_not_switch_the_scheme_off(tag: str, tmp_path: Path) -> None:
+def test_a_mistyped_tag_does_not_disable_the_scheme(tag: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "a.conll", _entities_with(tag) + "\nOslo I-loc\n")
     with pytest.raises(DataError) as caught:
         read_tagged(path)

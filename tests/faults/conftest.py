@@ -74,7 +74,7 @@ def base(text_file: Path, small_text_generator: list[str], tmp_path_factory: pyt
 
 @pytest.fixture
 def regard(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run a command in this process: exit code, stdout, stderr. A traceback would fail the test by itself."""
+    """Run a command in this process: exit code, stdout, stderr. An unexpected exception fails the test."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -98,7 +98,7 @@ def resumed_step() -> Callable[[str], int | None]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a command in a process; what still runs after the test is ended. `program` replaces `python -m regard`."""
+    """Start a command in a process, which ends with the test at the latest. `program` replaces `python -m regard`."""
     started: list[subprocess.Popen[str]] = []
 
     def run(*arguments: object, threads: int = 1, program: str | None = None) -> subprocess.Popen[str]:

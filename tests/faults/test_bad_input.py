@@ -1,4 +1,4 @@
-"""Bad input through the command line: the file, the line and what to do; no traceback, and nothing of the user's lost.
+"""Bad input on the command line: errors with file, line and remedy, no traceback, and no file of the user lost.
 
 Commands run in this process, where a bug is an exception that fails the test. The full disk is real where mounting
 one is permitted, and simulated everywhere.
@@ -93,7 +93,7 @@ def test_a_bad_table(train: Regard, tmp_path: Path, case: str) -> None:
     assert not (tmp_path / "m").exists(), "training must not start"
 
 
-def test_bad_data_leaves_an_earlier_model_alone_even_with_force(train: Regard, run: Path, tmp_path: Path) -> None:
+def test_bad_data_keeps_an_earlier_model_even_with_force(train: Regard, run: Path, tmp_path: Path) -> None:
     file = tmp_path / "bad.tsv"
     file.write_text(GOOD + "\nfive\t5\n", encoding="utf-8")
     before = contents(run)
@@ -127,7 +127,7 @@ def test_a_missing_column(train: Regard, tmp_path: Path) -> None:
     assert not (tmp_path / "m").exists()
 
 
-def test_files_that_are_not_there(train: Regard, tmp_path: Path) -> None:
+def test_missing_files(train: Regard, tmp_path: Path) -> None:
     for file in (tmp_path / "absent.tsv", tmp_path, tmp_path / "pairs.xlsx"):
         code, out, err = train(file, "--out", tmp_path / "m", "--steps", 1)
         assert code == 2
@@ -135,7 +135,7 @@ def test_files_that_are_not_there(train: Regard, tmp_path: Path) -> None:
         assert str(file) in err
 
 
-def test_bad_rows_are_left_out_counted_and_listed(train: Regard, rows: list[tuple[str, str]], tmp_path: Path) -> None:
+def test_bad_rows_are_skipped_counted_and_listed(train: Regard, rows: list[tuple[str, str]], tmp_path: Path) -> None:
     lines = [f"{source}\t{target}" for source, target in rows[:50]]
     lines[4] = ""
     lines[9] = "no second column"
@@ -153,7 +153,7 @@ def test_bad_rows_are_left_out_counted_and_listed(train: Regard, rows: list[tupl
     assert "skipped: 2 " in (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
 
 
-def test_of_many_bad_rows_some_are_listed_and_all_counted(train: Regard, tmp_path: Path) -> None:
+def test_many_bad_rows_are_all_counted_and_some_listed(train: Regard, tmp_path: Path) -> None:
     file = tmp_path / "pairs.tsv"
     file.write_text(GOOD + 30 * "\n" + GOOD, encoding="utf-8")
     code, _, err = train(file, "--out", tmp_path / "m", "--steps", 1, "--skip-bad-rows")
@@ -227,7 +227,7 @@ def test_a_damaged_model_is_refused(regard: Regard, run: Path, name: str, damage
 
 
 def test_a_config_edited_by_hand(regard: Regard, run: Path) -> None:
-    """Without the manifest a folder is read as it is, and mistakes in it are named."""
+    """Without a manifest, a folder is read unverified, and errors name the wrong setting."""
     (run / "regard-manifest.json").unlink()
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
 
@@ -272,7 +272,7 @@ def test_resume_falls_back_to_the_previous_checkpoint_with_a_message(
     assert (run / "checkpoint-6.damaged").is_dir(), "the damaged one is kept under another name"
 
 
-def test_when_every_checkpoint_is_damaged_the_user_decides(train: Regard, pairs_file: Path, run: Path) -> None:
+def test_resume_fails_if_every_checkpoint_is_damaged(train: Regard, pairs_file: Path, run: Path) -> None:
     for checkpoint in run.glob("checkpoint-*"):
         (checkpoint / "state.json").write_text("{}", encoding="utf-8")
     before = contents(run)

@@ -28,7 +28,7 @@ SEED = 20
 
 
 class Case(NamedTuple):
-    """A kind of training, and how often it is killed."""
+    """A training command, and the number of kills."""
 
     kills: int
     steps: int
@@ -200,7 +200,7 @@ def test_a_killed_and_an_interrupted_process_end_as_an_uninterrupted_one(
 def test_threads_that_share_a_batch_and_draw_random_numbers_resume_exactly(
     pairs_file: Path, small: list[str], start: Start, tmp_path: Path
 ) -> None:
-    """Dropout and BPE dropout are drawn by two threads; a kill in the middle changes none of it."""
+    """Two threads draw dropout and BPE dropout; a kill does not change their random numbers."""
     random_draws = ["--batch-tokens", 4096, "--dropout", 0.2, "--bpe-dropout", 0.2]
     training = ["train", "translate", pairs_file, "--steps", 25, *small, *random_draws]
     killed, straight = tmp_path / "killed", tmp_path / "straight"

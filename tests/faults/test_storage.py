@@ -407,7 +407,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("call", FAULTS)
 @pytest.mark.parametrize("first", [1, 2, 3, 4, 5])
-def test_any_failing_call_is_an_error_in_words_and_loses_nothing(tmp_path, monkeypatch, call, first):
+def test_any_failing_system_call_raises_a_folder_error_and_loses_nothing(tmp_path, monkeypatch, call, first):
     """Simulated, so that it runs everywhere: the n-th call of a kind and all after it fail."""
     write_checkpoint(tmp_path, 1, tensors=tensors(1), state={})
     write_model(tmp_path, config={"v": 1}, tensors=tensors(1), texts={})
