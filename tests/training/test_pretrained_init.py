@@ -63,7 +63,7 @@ def load(folder: Path) -> TextGenerator:
 
 @pytest.mark.parametrize("lora", [False, True], ids=["whole", "lora"])
 def test_new_text_is_learned_and_the_old_is_not_forgotten(lora: bool, base: Path, texts: Any, tmp_path: Path) -> None:
-    """With default settings, the loss on new text falls; that on old text stays far below that of an untrained model."""
+    """With default settings, the loss on new text falls; on old text it stays far below that of an untrained model."""
     before = load(base)
     after = regard.train("generate", texts[1], from_=base, lora=lora, out=tmp_path / "m", steps=60, batch_tokens=480)
     assert isinstance(after, TextGenerator)
