@@ -128,7 +128,9 @@ def test_colors_show_the_sign(open_page: Callable[..., Any], saved: Path, steps:
     """Positive values are blue, negative ones red; a dark theme has darker colors."""
     read = """(name) => {
         const canvas = document.querySelector(`.cells[data-name="${name}"] canvas`);
-        return Array.from(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data);
+        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        return Array.from(copy.getImageData(0, 0, canvas.width, canvas.height).data);
     }"""
     page = ready(open_page(saved))
     pixels = np.array(page.evaluate(read, "Q3")).reshape(2, 64, 4).astype(int)
@@ -136,11 +138,11 @@ def test_colors_show_the_sign(open_page: Callable[..., Any], saved: Path, steps:
     assert clear.sum() > 40
     assert ((pixels[..., 2] > pixels[..., 0]) == (steps.queries[3] > 0))[clear].all()
     page.emulate_media(color_scheme="dark")
-    brightness = f"""([name, total]) => {{
+    is_darker = f"""([name, total]) => {{
         const pixels = ({read})(name);
         return pixels.reduce((sum, value, at) => sum + (at % 4 < 3 ? value : 0), 0) < total;
     }}"""
-    page.wait_for_function(brightness, arg=["Q3", int(pixels[..., :3].sum())])
+    page.wait_for_function(is_darker, arg=["Q3", int(pixels[..., :3].sum())])
 
 
 @pytest.mark.parametrize(("width", "dark"), [(340, False), (420, True), (1280, True), (1600, False)])
