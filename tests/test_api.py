@@ -61,7 +61,7 @@ def text_generator(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return regard.train("generate", text, steps=2, num_evals=1, **shape)
 
 
-def test_what_was_trained_and_what_is_loaded_give_the_same(pairs_file: Path, tmp_path: Path) -> None:
+def test_a_trained_and_a_loaded_model_give_the_same_results(pairs_file: Path, tmp_path: Path) -> None:
     made = regard.train("translate", str(pairs_file), out=str(tmp_path / "m"), steps=2, **SETTINGS)
     loaded = regard.load(str(tmp_path / "m"))
     assert loaded("one two three four") == made("one two three four")
@@ -99,9 +99,10 @@ def test_a_stream_is_the_greedy_translation(translator: Any) -> None:
 
 
 def test_look_and_trace(translator: Any, tmp_path: Path) -> None:
-    view = regard.look(translator, "one two three four")
+    text = "one two three four"
+    view = regard.look(translator, text)
     page = view.save(tmp_path / "look.html")
-    assert "one two three four" in page.read_text(encoding="utf-8")
+    assert text in page.read_text(encoding="utf-8")
     assert "<iframe" in view._repr_html_()
     trace = translator.trace("one two", "2 1")
     weights = trace.weights("decoder.0.cross")
@@ -116,7 +117,7 @@ def test_look_and_trace(translator: Any, tmp_path: Path) -> None:
     assert weights.sum(-1).allclose(weights.new_ones(2, len(rows)), atol=1e-5)
 
 
-def test_pages_of_what_is_learned(translator: Any, text_generator: Any) -> None:
+def test_views_of_learning(translator: Any, text_generator: Any) -> None:
     triangle = regard.look(text_generator, "one two three", view="targets")
     assert (triangle.viewer, triangle.title) == ("causal", "one two three")
     read = text_generator.tokenizer.encode("one two three")
@@ -139,7 +140,7 @@ def test_ranks_of_a_translator_are_measured_by_a_translation(translator: Any) ->
         -sum(own.log_probs) / len(own.log_probs), abs=1e-4
     )
     short = translator("one two three four", num_beams=1, max_new_tokens=2)
-    assert not short.ended, "what was cut off has no end to be surprised by"
+    assert not short.ended, "a truncated output has no end token"
     assert translator.loss("one two three four", short) == pytest.approx(-sum(short.log_probs) / 2, abs=1e-4)
     assert last(regard.look(translator, "one", target="9 9 9", view="ranks"))[1] == translator.loss("one", "9 9 9")
     assert last(regard.look(translator, "one", view="ranks"))[1] == translator.loss("one", translator("one"))
@@ -242,7 +243,7 @@ def test_the_steps_of_one_attention_are_a_view_too(translator: Any) -> None:
     ],
     ids=["target", "targets", "unknown", "short"],
 )
-def test_pages_that_a_model_does_not_have(translator: Any, text_generator: Any, call: Any, message: str) -> None:
+def test_views_that_a_model_does_not_offer(translator: Any, text_generator: Any, call: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
         call(translator, text_generator)
     assert error.value.argument == message

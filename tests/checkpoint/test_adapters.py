@@ -1,4 +1,4 @@
-"""An adapter's base is known by its numbers, wherever it lies and however it is stored."""
+"""The base of an adapter is identified by a checksum of its weights, independent of location and file format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(7)}
 SUM = weights_checksum(TENSORS)
 
 
-def test_a_checksum_is_of_names_types_shapes_and_numbers() -> None:
+def test_a_checksum_depends_on_names_dtypes_shapes_and_values() -> None:
     assert weights_checksum(dict(reversed(TENSORS.items()))) == SUM
     assert weights_checksum({**TENSORS, "a": TENSORS["a"].T.contiguous().T}) == SUM
     changed = [
@@ -30,7 +30,7 @@ def test_a_checksum_is_of_names_types_shapes_and_numbers() -> None:
     assert len({SUM, *map(weights_checksum, changed)}) == 6
 
 
-def test_places_are_tried_in_turn(tmp_path: Path) -> None:
+def test_locations_are_tried_in_order(tmp_path: Path) -> None:
     base, adapter = tmp_path / "models" / "base", tmp_path / "runs" / "adapter"
     for folder in (base, adapter):
         folder.mkdir(parents=True)
@@ -50,8 +50,8 @@ def test_places_are_tried_in_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [FolderError, UsageError])
-def test_what_cannot_be_read_in_one_place_is_passed_over(tmp_path: Path, error: type[Exception]) -> None:
-    """A folder that was replaced by something else hides no base that lies further on."""
+def test_locations_that_cannot_be_read_are_skipped(tmp_path: Path, error: type[Exception]) -> None:
+    """A location with other content does not stop the search."""
     adapter = tmp_path / "adapter"
     for folder in (tmp_path / "small", adapter / "base"):
         folder.mkdir(parents=True)
@@ -70,11 +70,11 @@ def test_what_cannot_be_read_in_one_place_is_passed_over(tmp_path: Path, error: 
 
 
 def places(folder: Path, reference: BaseReference) -> list[str]:
-    """Where is looked, seen from the adapter's folder."""
+    """The locations that are searched, relative to the folder of the adapter."""
     return [Path(os.path.relpath(place.resolve(), folder)).as_posix() for place in reference.candidates(folder)]
 
 
-def test_a_reference_holds_no_path_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_has_no_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter, base = tmp_path / "runs" / "adapter", tmp_path / "models" / "small"
     for folder in (adapter, base):
         folder.mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_a_base_is_found_after_a_move(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_folder_of_an_earlier_version_still_finds_its_base(tmp_path: Path) -> None:
-    """It holds the absolute path, and a name that may be one."""
+    """Such a folder has the absolute path of its base, and a name that may also be a path."""
     base, adapter = tmp_path / "base-of-old", tmp_path / "moved" / "away" / "adapter"
     for folder in (base, adapter):
         folder.mkdir(parents=True)
@@ -123,7 +123,7 @@ def test_a_folder_of_an_earlier_version_still_finds_its_base(tmp_path: Path) -> 
     assert base_tensors(adapter, from_dict(BaseReference, old), lambda place: TENSORS) is TENSORS
 
 
-def test_a_base_of_the_hub_is_looked_for_on_the_disk_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_base_is_searched_only_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.checkpoint import predictors
 
     monkeypatch.setattr(predictors, "cached_folder", lambda name: tmp_path / "kept")

@@ -30,7 +30,7 @@ def test_a_folder_takes_its_place_and_replaces_another(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def test_a_waiting_commit_is_read_first_and_finished_by_the_next_writer(tmp_path):
+def test_a_pending_commit_is_read_first_and_completed_by_the_next_writer(tmp_path):
     with staged_folder(tmp_path, {"a": content_of("1"), "old": content_of("1")}) as staged:
         put_folder(staged, tmp_path)
     with staged_folder(tmp_path, {"a": content_of("2")}) as staged:

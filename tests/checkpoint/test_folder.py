@@ -57,7 +57,7 @@ def test_saved_is_loaded(model):
     )
 
 
-def test_binary_files_travel_too(tmp_path):
+def test_binary_files_are_saved_and_loaded(tmp_path):
     write_model(tmp_path / "m", config={}, tensors={}, texts={"source.spm": bytes(range(256))})
     assert read_model(tmp_path / "m").file("source.spm").read_bytes() == bytes(range(256))
 
@@ -105,14 +105,14 @@ def test_nothing_is_overwritten_without_force(model):
     assert read_model(model).config == CONFIG
 
 
-def test_a_single_file_of_the_user_is_enough_to_refuse(tmp_path):
+def test_a_folder_with_one_user_file_is_refused(tmp_path):
     (tmp_path / "README.md").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match=r"README\.md"):
         write_model(tmp_path, config={}, tensors={}, texts=TEXTS)
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
-def test_force_replaces_the_model_and_leaves_other_files_alone(model):
+def test_force_replaces_the_model_and_keeps_other_files(model):
     (model / "notes.txt").write_text("mine", encoding="utf-8")
     (model / "checkpoint-5").mkdir()
     (model / "checkpoint-5" / "state.json").write_text("{}", encoding="utf-8")
@@ -152,7 +152,7 @@ def test_impossible_additional_names(tmp_path, name):
 
 
 @pytest.mark.parametrize("config", [{"x": float("nan")}, {"x": {1, 2}}, {"x": torch.zeros(1)}])
-def test_a_config_that_is_not_json_is_a_mistake_of_the_caller(tmp_path, config):
+def test_a_config_that_is_not_json_raises_a_value_error(tmp_path, config):
     with pytest.raises(ValueError):
         write_model(tmp_path / "m", config=config, tensors={}, texts={})
     assert not (tmp_path / "m").exists()
@@ -162,7 +162,7 @@ def test_a_config_that_is_not_json_is_a_mistake_of_the_caller(tmp_path, config):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", MANIFEST])
-def test_a_file_cut_anywhere_is_detected(model, name):
+def test_a_file_truncated_anywhere_is_detected(model, name):
     raw = (model / name).read_bytes()
     for length in range(0, len(raw), 7):
         (model / name).write_bytes(raw[:length])
@@ -188,7 +188,7 @@ def test_a_missing_file_is_named(model, name):
         read_model(model)
 
 
-def test_damage_says_which_file_and_what_to_do(model):
+def test_damage_errors_name_the_file_and_the_remedy(model):
     raw = bytearray((model / "model.safetensors").read_bytes())
     raw[-1] ^= 1
     (model / "model.safetensors").write_bytes(raw)
@@ -251,7 +251,7 @@ def test_an_unfinished_run_is_no_model_but_can_be_resumed(tmp_path):
 
 
 @pytest.mark.parametrize("raw", [b"{", b"", b"\xff\xfe{}", b"[" * 100_000, b"[1, 2]", b"null"])
-def test_a_config_that_is_no_object(tmp_path, raw):
+def test_a_config_that_is_not_a_json_object(tmp_path, raw):
     (tmp_path / "config.json").write_bytes(raw)
     safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "model.safetensors")
     for read in (read_model, read_config):
@@ -276,7 +276,7 @@ def write_index(path, weight_map):
     index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}), encoding="utf-8")
 
 
-def test_shards_with_something_wrong(tmp_path):
+def test_invalid_shards(tmp_path):
     safetensors.torch.save_file({"a": torch.ones(2), "unlisted": torch.ones(1)}, tmp_path / "s1.safetensors")
     write_index(tmp_path, {"a": "s1.safetensors"})
     assert set(read_model(tmp_path).tensors) == {"a"}
@@ -294,7 +294,7 @@ def test_shards_with_something_wrong(tmp_path):
         assert named in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_not_text(model):
+def test_a_file_that_is_missing_or_not_text(model):
     back = read_model(model)
     with pytest.raises(FolderError) as error:
         back.file("source.spm")
@@ -305,8 +305,8 @@ def test_a_file_that_is_not_there_or_not_text(model):
     assert error.value.path == model / "latin.txt"
 
 
-def test_a_reader_outlasts_a_writer(model, monkeypatch):
-    """A model replaced between looking at the manifest and reading the weights is simply read again."""
+def test_a_model_replaced_during_reading_is_read_again(model, monkeypatch):
+    """The model is replaced after its manifest and before its weights are read."""
     real = folder.read_tensors
     calls = []
 
@@ -325,7 +325,7 @@ def test_a_reader_outlasts_a_writer(model, monkeypatch):
 # --- Into a module -------------------------------------------------------------------------------------------
 
 
-def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path):
+def test_tied_weights_are_stored_once_and_loaded_tied(tmp_path):
     first, second = Tiny(), Tiny()
     stored = unique_tensors(first)
     assert "embedding.weight" in stored and "output.weight" not in stored
@@ -337,7 +337,7 @@ def test_tied_weights_are_stored_once_and_come_back_tied(tmp_path):
     )
 
 
-def test_weights_that_do_not_fit_are_named_and_nothing_changes():
+def test_mismatched_weights_are_named_and_nothing_is_loaded():
     module = Tiny()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     given = unique_tensors(Tiny(width=11))

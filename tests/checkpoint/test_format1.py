@@ -1,4 +1,4 @@
-"""Folders that regard 0.1 wrote (format 1) load, and give the bits that they gave then.
+"""Folders of regard 0.1 (format 1) can be loaded and give the same outputs, bit for bit.
 
 `tests/fixtures/format1` holds such folders, and beside each the outputs of the old code. Bits depend on the processor:
 on another processor, texts must be equal and numbers close.
@@ -39,7 +39,7 @@ def tensors(inputs: dict[str, Any]) -> list[torch.Tensor]:
     return [torch.tensor(value) for value in inputs.values()]
 
 
-# What was recorded, in the words of then → how it is asked for now. Each takes the model, the inputs and the folder.
+# Old name of a recorded output → how to compute it now. Each function takes the model, the inputs and the folder.
 CALLS: dict[str, Callable[[Any, dict[str, Any], Path], Any]] = {
     "model.model(ids)": lambda m, x, _: m.model(*tensors(x)),
     "model.model(ids, lengths, segments)": lambda m, x, _: m.model(*tensors(x)),
@@ -120,7 +120,7 @@ def test_a_folder_of_format_1_gives_the_same_bits(name: str) -> None:
 
 
 def compare(recorded: Any, now: Any, *, exact: bool) -> None:
-    """Equal to the bit, or nearly so on another processor; fields of records by their present names."""
+    """Compare bit for bit, or approximately on another processor; fields of records have their present names."""
     if isinstance(recorded, dict) and "float32" in recorded:
         array = np.frombuffer(base64.b64decode(recorded["float32"]), "<f4").reshape(recorded["shape"])
         found = now.numpy() if isinstance(now, torch.Tensor) else np.asarray(now)
@@ -147,7 +147,7 @@ def compare(recorded: Any, now: Any, *, exact: bool) -> None:
         assert recorded == now
 
 
-def test_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(FIXTURES / "classify", copy)
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))

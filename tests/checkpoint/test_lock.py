@@ -1,4 +1,4 @@
-"""One writer at a time: a second is refused while the first lives, and only then."""
+"""Only one process may write to a folder: a second one is refused while the first one runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with lock_folder(Path(sys.argv[1])):
 
 @pytest.fixture
 def other(tmp_path: Path) -> subprocess.Popen[str]:
-    """Another process that holds the folder."""
+    """Another process that has locked the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     )
@@ -45,7 +45,7 @@ def test_a_second_writer_is_refused_until_the_first_is_killed(other: subprocess.
 
 
 @pytest.mark.parametrize("how", [dict(resume=True, force=False), dict(resume=False, force=True)])
-def test_neither_resume_nor_force_touches_a_folder_that_is_being_written(
+def test_resume_and_force_refuse_a_locked_folder(
     how: dict[str, bool], other: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     (tmp_path / ".regard-run").write_text("ours", encoding="utf-8")
@@ -58,7 +58,7 @@ def test_neither_resume_nor_force_touches_a_folder_that_is_being_written(
         pass
 
 
-def test_a_lock_that_was_left_behind_locks_nothing_and_does_not_fill_the_folder(tmp_path: Path) -> None:
+def test_a_leftover_lock_file_locks_nothing_and_the_folder_counts_as_empty(tmp_path: Path) -> None:
     with output_folder(tmp_path, resume=False, force=False):
         pass
     assert (tmp_path / LOCK).exists(), "nothing was left behind"
@@ -66,6 +66,6 @@ def test_a_lock_that_was_left_behind_locks_nothing_and_does_not_fill_the_folder(
         assert sorted(entry.name for entry in tmp_path.iterdir()) == [LOCK, ".regard-run"]
 
 
-def test_a_folder_that_cannot_hold_a_lock_is_left_to_the_writer(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
     with lock_folder(tmp_path / "missing"):
         assert not (tmp_path / "missing").exists()

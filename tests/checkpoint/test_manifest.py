@@ -1,4 +1,4 @@
-"""The manifest notices every change of itself and of the files it lists."""
+"""The manifest detects every change to itself and to the files that it lists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def damaged(folder, **options):
     return [message.split()[0] for message in found(folder, **options)]
 
 
-def test_a_sound_folder_has_no_problems(folder):
+def test_an_intact_folder_has_no_damage(folder):
     assert found(folder) == []
     assert set(read_manifest(folder / MANIFEST)) == {"a.txt", "b.bin"}
 
@@ -56,7 +56,7 @@ def test_any_flipped_bit_of_the_manifest_is_detected(folder):
                 read_manifest(folder / MANIFEST)
 
 
-def test_a_manifest_cut_anywhere_is_detected(folder):
+def test_a_truncated_manifest_is_detected(folder):
     raw = (folder / MANIFEST).read_bytes()
     for length in range(len(raw)):
         (folder / MANIFEST).write_bytes(raw[:length])
@@ -71,7 +71,7 @@ def test_other_json_is_damage(tmp_path, text):
         read_manifest(tmp_path / MANIFEST)
 
 
-def test_a_newer_format_says_so(folder):
+def test_a_newer_format_is_named(folder):
     values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     (folder / MANIFEST).write_text(json.dumps({**values, "format": 7}), encoding="utf-8")
     with pytest.raises(FolderError):

@@ -19,12 +19,12 @@ from regard.utils.errors import FolderError, UsageError
 
 
 def names(path):
-    """What lies in a folder, without the lock, which is there as soon as a run has held it."""
+    """The names in a folder, without the lock file."""
     return sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
 
 
 def prepare_output(path, *, resume, force):
-    """What a run does with its folder before the first step."""
+    """Prepare a folder as a run does before its first step."""
     with output_folder(path, resume=resume, force=force):
         if force:
             clear_output(path)
@@ -32,7 +32,7 @@ def prepare_output(path, *, resume, force):
 
 @pytest.fixture
 def run(tmp_path):
-    """A finished run with some files of the user's in it."""
+    """A finished run with some files of the user."""
     path = tmp_path / "run"
     prepare_output(path, resume=False, force=False)
     write_checkpoint(path, 3, tensors={"a": torch.ones(2)}, state={})
@@ -47,13 +47,13 @@ def run(tmp_path):
 USERS = ["checkpoint-9", "notes.txt"]
 
 
-def test_a_new_folder_is_made_with_its_parents(tmp_path):
+def test_a_new_folder_is_created_with_its_parents(tmp_path):
     prepare_output(tmp_path / "a" / "b", resume=False, force=False)
     assert names(tmp_path / "a" / "b") == [MARKER]
 
 
 @pytest.mark.parametrize(("resume", "force"), [(False, False), (True, False), (False, True)])
-def test_new_and_empty_folders_are_fine_with_every_flag(tmp_path, resume, force):
+def test_new_and_empty_folders_are_accepted_with_every_flag(tmp_path, resume, force):
     for _ in range(2):  # the second time only the marker of a run that was killed at once is there
         prepare_output(tmp_path / "run", resume=resume, force=force)
         assert names(tmp_path / "run") == [MARKER]
@@ -104,7 +104,7 @@ def test_a_run_that_fails_before_it_writes_leaves_no_folder(tmp_path, problem):
     assert names(tmp_path / "kept") == [MARKER, "metrics.jsonl"]
 
 
-def test_looking_at_a_folder_changes_nothing(tmp_path):
+def test_checking_a_folder_changes_nothing(tmp_path):
     check_output(tmp_path / "new", resume=False, force=False)
     assert not (tmp_path / "new").exists()
 
@@ -146,7 +146,7 @@ def test_force_copes_with_damage(run):
 
 
 @pytest.mark.parametrize("flag", ["resume", "force"])
-def test_a_folder_that_is_not_ours_is_never_touched(tmp_path, flag):
+def test_a_folder_without_a_run_is_never_changed(tmp_path, flag):
     home = tmp_path / "home"
     (home / "checkpoint-500").mkdir(parents=True)
     (home / "checkpoint-500" / "optimizer.pt").touch()
@@ -168,7 +168,7 @@ def test_a_link_to_a_checkpoint_elsewhere_is_not_followed(run, tmp_path):
     assert last_good_checkpoint(tmp_path / "precious").step == 1
 
 
-def test_both_flags_contradict(tmp_path):
+def test_resume_and_force_conflict(tmp_path):
     with pytest.raises(UsageError) as error:
         prepare_output(tmp_path / "run", resume=True, force=True)
     assert error.value.argument == "resume"
@@ -208,15 +208,15 @@ def test_a_folder_without_permission(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_a_card_that_was_edited_outlives_force(run):
+def test_force_keeps_an_edited_card(run):
     (run / "README.md").write_text("my own words", encoding="utf-8")
     prepare_output(run, resume=False, force=True)
     assert (run / "README.md").read_text(encoding="utf-8") == "my own words"
     assert not (run / "tokenizer.json").exists()
 
 
-def test_a_run_that_ended_meanwhile_is_noticed(tmp_path, monkeypatch):
-    """Between the first look at the folder and the lock another training writes its model there."""
+def test_a_run_that_finished_before_the_lock_is_detected(tmp_path, monkeypatch):
+    """Another run writes its model after the first check and before the lock."""
     hold = output.lock_folder
 
     def late(path):

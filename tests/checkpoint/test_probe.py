@@ -38,7 +38,7 @@ def test_the_task_of_a_folder_of_transformers(kind: str, tmp_path: Path) -> None
     "content",
     [None, "", "[]", "{}", '{"regard": 3}', '{"regard": {"format": 2}}', '{"architectures": []}', "{" * 10_000],
 )
-def test_folders_that_do_not_say(content: str | None, tmp_path: Path) -> None:
+def test_folders_without_a_task(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "config.json").write_text(content, encoding="utf-8")
     assert (task_of(tmp_path), d_model_of(tmp_path), has_mlm_head(tmp_path)) == (None, None, None)

@@ -1,4 +1,4 @@
-"""Tensors come back from disk bit for bit, whatever they hold; the safetensors library agrees on the format."""
+"""Tensors of any content are saved and loaded bit for bit, in the format of the safetensors library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.utils.errors import FolderError
 
 
 def random_bits(dtype, *shape, seed=0):
-    """A tensor whose bytes are arbitrary: NaNs with payloads, infinities, negative zeros and all."""
+    """A tensor with random bytes, including NaN payloads, infinities and negative zeros."""
     item = torch.empty((), dtype=dtype).element_size()
     count = item
     for size in shape:
@@ -46,7 +46,7 @@ def round_trip(folder, tensors):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_every_type_comes_back_bit_for_bit(tmp_path, dtype):
+def test_every_dtype_is_loaded_bit_for_bit(tmp_path, dtype):
     tensors = {
         "matrix": random_bits(dtype, 7, 11, seed=1),
         "cube": random_bits(dtype, 3, 5, 2, seed=2),
@@ -59,7 +59,7 @@ def test_every_type_comes_back_bit_for_bit(tmp_path, dtype):
     assert all(same_bits(back[name], tensors[name]) for name in tensors)
 
 
-def test_payloads_of_nans_and_the_sign_of_zero_survive(tmp_path):
+def test_nan_payloads_and_the_sign_of_zero_are_kept(tmp_path):
     patterns = [0x7FC00001, -0x3FABCD, 0x7F800001, -0x80000000, 0x00000001]  # NaNs, −0.0, the smallest number
     tensor = torch.tensor(patterns, dtype=torch.int32).view(torch.float32)
     back = round_trip(tmp_path, {"x": tensor})["x"]
@@ -91,7 +91,7 @@ def test_we_read_what_the_safetensors_library_writes(tmp_path):
     assert all(same_bits(back[name], tensors[name]) for name in tensors)
 
 
-def test_views_are_written_as_they_look(tmp_path):
+def test_views_are_written_with_their_own_shape_and_order(tmp_path):
     base = torch.arange(35.0).reshape(5, 7)
     tensors = {
         "transposed": base.T,
@@ -125,7 +125,7 @@ def test_loaded_tensors_own_their_memory(tmp_path):
     assert all(tensor.data_ptr() % 64 == 0 for tensor in back.values())
 
 
-def test_tied_weights_must_come_once():
+def test_tied_weights_given_twice_are_refused():
     weight = torch.randn(5, 3)
     with pytest.raises(ValueError):
         tensors_content({"embedding": weight, "output": weight})
@@ -142,7 +142,7 @@ def test_tied_weights_must_come_once():
     ],
     ids=["meta", "sparse", "complex128"],
 )
-def test_what_cannot_be_stored_is_refused_by_name(tensor):
+def test_unsupported_tensors_are_refused_by_name(tensor):
     with pytest.raises(ValueError):
         tensors_content({"weight": tensor})
 
@@ -174,14 +174,14 @@ def test_any_names(tmp_path, names):
         (61).to_bytes(8, "little") + json.dumps({"a": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}).encode(),
     ],
 )
-def test_garbage_is_an_error_with_the_file_and_not_a_crash(tmp_path, raw):
+def test_an_invalid_file_raises_an_error_with_its_path(tmp_path, raw):
     path = tmp_path / "model.safetensors"
     path.write_bytes(raw)
     with pytest.raises(FolderError):
         read_tensors(path)
 
 
-def test_a_file_cut_anywhere_is_an_error_even_without_a_manifest(tmp_path):
+def test_a_file_truncated_anywhere_is_an_error_even_without_a_manifest(tmp_path):
     write_synced(tmp_path / "whole", tensors_content({"a": torch.randn(11, 3), "b": torch.arange(7)}))
     whole = (tmp_path / "whole").read_bytes()
     for length in range(0, len(whole), 5):

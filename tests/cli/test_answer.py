@@ -25,7 +25,7 @@ PASSAGE = "Anna sees Tom. Paul likes Lea."
 
 
 def squad(path: Path, questions: list[Question]) -> Path:
-    """Questions as a SQuAD file, each with a paragraph of its own."""
+    """Write questions to a SQuAD file, each with its own paragraph."""
     paragraphs = [
         {
             "context": one.passage,
@@ -45,7 +45,7 @@ def squad(path: Path, questions: list[Question]) -> Path:
 
 
 def make(count: int, *, impossible: bool) -> list[Question]:
-    """Who does it: the subject of the sentence with the question's verb."""
+    """Questions whose answer is the subject of the sentence with the verb of the question."""
     found = []
     for number in range(count):
         names = [NAMES[(number * step + number // 4) % 4] for step in (1, 3, 2, 5)]
@@ -68,9 +68,12 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("answers")
     squad(place / "train.json", make(60, impossible=False))
     squad(place / "v2.json", make(60, impossible=True))
-    done = regard("train", "answer", place / "train.json", "--out", place / "model", *SHAPE, *QUICK, "--epochs", 15)
+    flags = ["--out", place / "model", *SHAPE, *QUICK, "--epochs", 15, "--json"]
+    done = regard("train", "answer", place / "train.json", *flags)
     assert done.code == 0, done.err
-    assert "F1 of the first sentence" in done.out
+    names = [score["name"] for score in json.loads(done.out)["scores"]]
+    assert names[:2] == ["exact match", "F1"]
+    assert any(name.startswith("F1 of ") for name in names), "a baseline"
     return place
 
 
@@ -115,7 +118,7 @@ def test_the_help_names_the_options_of_this_task(regard: Run) -> None:
     assert "--class-weights" not in done
 
 
-def test_no_answer_on_demand(regard: Run, place: Path) -> None:
+def test_the_no_answer_threshold(regard: Run, place: Path) -> None:
     asked = ["answer", place / "model", "Who sees?", PASSAGE]
     assert regard(*asked, "--no-answer-threshold=-1000000").out == "\n"
     assert regard(*asked, "--no-answer-threshold", 1000000).out == regard(*asked).out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ HEADER = "video-id,sent1,sent2,ending0,ending1,ending2,label"
 
 @pytest.fixture(scope="module")
 def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a table, and a model that was trained on it: what is opened is closed."""
+    """A folder with a table, and a model that was trained on it: in the right ending, the thing is closed."""
     place = tmp_path_factory.mktemp("choices")
     rows = []
     for thing in ("door", "book", "piano", "box", "window"):
@@ -30,10 +29,11 @@ def place(regard: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
             endings = ",".join(f'"{deed} the {thing}, again."' for deed in deeds)
             rows += [f"v,{who} opens the {thing}.,{who},{endings},{turn}" for who in ("She", "He", "Ann", "Tom")]
     (place / "swag.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
-    done = regard("train", "choose", place / "swag.csv", "--out", place / "model", *QUICK)
+    done = regard("train", "choose", place / "swag.csv", "--out", place / "model", *QUICK, "--json")
     assert done.code == 0, done.err
-    assert "accuracy of the majority" in done.out
-    assert float(re.findall(r"accuracy ([\d.]+) \(n:", done.out)[0]) > 60, done.out
+    accuracy, baseline = json.loads(done.out)["scores"][:2]
+    assert (accuracy["name"], baseline["name"]) == ("accuracy", "accuracy of the majority")
+    assert accuracy["value"] > 60
     return place
 
 
@@ -67,10 +67,11 @@ def test_m154_a_table_and_its_scores(regard: Run, place: Path, tmp_path: Path) -
     with (place / "swag.csv").open(encoding="utf-8", newline="") as file:
         gold = [row["label"] for row in csv.DictReader(file)]
     right = sum(row["choice_index"] == label for row, label in zip(found, gold, strict=True))
-    done = regard("evaluate", place / "model", place / "swag.csv")
+    done = regard("evaluate", place / "model", place / "swag.csv", "--json")
     assert done.code == 0, done.err
-    assert f"accuracy {100 * right / 60:.2f} (n:60)" in done.out
-    assert "accuracy of the majority 33.33" in done.out
+    accuracy, baseline = json.loads(done.out)[:2]
+    assert (accuracy["value"], accuracy["signature"]) == (pytest.approx(100 * right / 60), "n:60")
+    assert (baseline["name"], baseline["value"]) == ("accuracy of the majority", pytest.approx(100 / 3))
 
 
 def test_other_verbs(regard: Run, place: Path, tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_validation_with_other_endings(regard: Run, place: Path, tmp_path: Path)
     assert (done.code, "bad.csv:2" in done.err) == (1, True), done.err
 
 
-def test_a_folder_that_was_damaged(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_a_damaged_folder(regard: Run, place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "model", tmp_path / "model")
     (config,) = (tmp_path / "model").rglob("config.json")
     (tmp_path / "model" / "regard-manifest.json").unlink()

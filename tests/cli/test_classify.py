@@ -266,7 +266,7 @@ def test_fine_tuning(options: list[Any], regard: Run, place: Path, tmp_path: Pat
 
 
 def test_balanced_class_weights(regard: Run, place: Path, tmp_path: Path) -> None:
-    """Texts that say nothing of their label, one in nine bad: the model learns 1/9, or 1/2 if both count the same."""
+    """Texts that do not predict their label, one in nine bad: the model learns 1/9, or 1/2 with balanced weights."""
     rows = [f"the {color} car\t{'bad' if n % 9 == 0 else 'good'}" for color in ("red", "blue") for n in range(18)]
     table = tmp_path / "rare.tsv"
     table.write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")

@@ -108,7 +108,7 @@ def test_an_import_has_a_card_and_keeps_forbidden_tokens(regard: Run, marian: Pa
     assert [best.ids[0]] in back["bad_words_ids"]
 
 
-def test_an_export_keeps_the_search_and_names_what_it_lost(
+def test_an_export_keeps_search_settings_and_names_what_it_drops(
     regard: Run, pairs_file: Path, small: list[str], tmp_path: Path
 ) -> None:
     search = ("--num-beams", 3, "--length-penalty", 0.3)

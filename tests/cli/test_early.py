@@ -43,7 +43,7 @@ def without_torch(*commands: list[str]) -> list[tuple[int, str, str]]:
         input=json.dumps(commands),
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return [(code, out, err) for code, out, err in json.loads(done.stdout)]
@@ -121,7 +121,7 @@ FOLDER_VERBS = [
 
 
 def test_paths_without_a_model_folder(pairs: str, tmp_path: Path) -> None:
-    """A path without a folder was given wrongly: exit code 2. A folder without a model is a failure, 1."""
+    """A path without a folder has exit code 2, a folder without a model has exit code 1."""
     for folder in (str(tmp_path / "absent"), pairs):
         commands = [[verb, folder, *rest] for verb, *rest in FOLDER_VERBS]
         for command, (code, out, err) in zip(commands, without_torch(*commands), strict=True):
@@ -130,7 +130,7 @@ def test_paths_without_a_model_folder(pairs: str, tmp_path: Path) -> None:
 
 
 def test_requests_that_no_model_can_serve(pairs: str, tmp_path: Path) -> None:
-    """Whatever the model is, these are wrong: the folder is not read."""
+    """These requests are wrong for every model: the folder is not read."""
     model = tmp_path / "model"
     model.mkdir()
     empty, taken = tmp_path / "empty.txt", tmp_path / "taken.html"

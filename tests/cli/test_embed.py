@@ -1,4 +1,4 @@
-"""`regard embed`: where texts come from, what is written, and what is refused."""
+"""`regard embed`: its inputs, its outputs and its errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_table_and_lines_of_json(regard: Any, bert: Path, texts: Path, expecte
 
 
 @pytest.mark.parametrize("way", ["arguments", "stdin", "dash"])
-def test_texts_from_elsewhere_come_to_stdout(regard: Any, bert: Path, expected: Any, way: str) -> None:
+def test_vectors_of_arguments_and_stdin_are_printed(regard: Any, bert: Path, expected: Any, way: str) -> None:
     given = {"arguments": TEXTS, "stdin": [], "dash": ["-"]}[way]
     done = regard("embed", bert, *given, stdin="\n".join(TEXTS).encode())
     assert done.code == 0

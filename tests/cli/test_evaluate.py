@@ -39,7 +39,7 @@ def test_scores_are_those_of_sacrebleu(regard: Run, model: Path, table: Path, ro
     assert "version:" in scores["chrF"]["signature"]
 
 
-def test_text_has_the_signatures_too(regard: Run, model: Path, table: Path) -> None:
+def test_text_output_has_the_signatures(regard: Run, model: Path, table: Path) -> None:
     done = regard("evaluate", model, *columns(table))
     assert (done.code, done.err) == (0, "")
     bleu, chrf = done.out.splitlines()

@@ -79,7 +79,7 @@ def test_m149_loss_and_accuracy_before_and_after(regard: Run, place: Path, tmp_p
         assert scores[f"masked words {when}"]["value"] == pytest.approx(100 * right / count, abs=1e-6)
 
 
-def test_m149_it_is_logged_and_stands_in_report_and_card(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_m149_forgetting_is_logged_and_in_report_and_card(regard: Run, place: Path, tmp_path: Path) -> None:
     done = tune(regard, place, tmp_path / "m")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
@@ -87,14 +87,16 @@ def test_m149_it_is_logged_and_stands_in_report_and_card(regard: Run, place: Pat
     assert any(line.startswith("validation, 2 examples: accuracy") for line in lines)
     logged = [row for row in read_metrics(tmp_path / "m") if "masked_word_loss" in row]
     assert [row["step"] for row in logged] == [0, 3, 6]
-    report = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
-    assert "loss of masked words" in report
+    names = {f"{what} {when}" for what in ("masked words", "loss of masked words") for when in ("before", "after")}
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
-    assert "masked words after" in card and "texts.txt" in card
+    rows = [[cell.strip() for cell in line.split("|")] for line in card.splitlines() if line.startswith("|")]
+    assert names <= {row[1] for row in rows if "texts.txt" in row}
+    report = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
+    assert all(name in report for name in names)
 
 
 @pytest.mark.parametrize("way", [["--freeze", "encoder"], ["--lora", "--learning-rate", "1e-9"]], ids=" ".join)
-def test_m149_what_does_not_learn_does_not_forget(regard: Run, place: Path, tmp_path: Path, way: list[str]) -> None:
+def test_m149_unchanged_weights_forget_nothing(regard: Run, place: Path, tmp_path: Path, way: list[str]) -> None:
     scores = scores_of(tune(regard, place, tmp_path / "m", "--json", *way))
     for what in ("masked words", "loss of masked words"):
         before, after = (scores[f"{what} {when}"]["value"] for when in ("before", "after"))
@@ -104,7 +106,7 @@ def test_m149_what_does_not_learn_does_not_forget(regard: Run, place: Path, tmp_
     assert logged == pytest.approx([scores["loss of masked words before"]["value"]] * 3, rel=1e-5), "of the same words"
 
 
-def test_forgetting_needs_pretrained_weights_a_head_and_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_forgetting_needs_pretrained_weights_an_mlm_head_and_a_text(regard: Run, place: Path, tmp_path: Path) -> None:
     data, texts, bert = place / "labels.tsv", place / "texts.txt", place / "bert"
 
     def refused(**settings: Any) -> UsageError:
@@ -146,7 +148,7 @@ def test_pre_training_continues_from_pretrained_weights(regard: Run, place: Path
     pace = ["--steps", 4, "--batch-tokens", 600, "--num-evals", 1]
     begun = ["--from", place / "bert", "--forgetting", place / "texts.txt"]
     done = regard("train", "fill", more, *begun, "--out", tmp_path / "m", *pace, "--json")
-    assert "masked words after" in scores_of(done)
+    assert {"masked words before", "masked words after"} <= scores_of(done).keys()
     before, after = library.load(place / "bert"), library.load(tmp_path / "m")
     assert isinstance(before, MaskFiller) and isinstance(after, MaskFiller)
     assert after.tokenizer.to_json() == before.tokenizer.to_json()
@@ -172,7 +174,7 @@ def test_pre_training_continues_from_pretrained_weights(regard: Run, place: Path
         assert error.value.argument == argument
 
 
-def test_a_model_that_transformers_reads_is_a_start_too(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_training_starts_from_a_model_of_transformers(regard: Run, place: Path, tmp_path: Path) -> None:
     assert regard("export", place / "bert", "--out", tmp_path / "foreign").code == 0
     more = ["--from", tmp_path / "foreign", "--steps", 2, "--batch-tokens", 600, "--num-evals", 1]
     done = regard("train", "fill", place / "texts.txt", *more, "--out", tmp_path / "m")
@@ -180,7 +182,7 @@ def test_a_model_that_transformers_reads_is_a_start_too(regard: Run, place: Path
     assert isinstance(library.load(tmp_path / "m"), MaskFiller)
 
 
-def test_a_classifier_is_no_start_for_pre_training(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_pre_training_from_a_classifier_is_refused(regard: Run, place: Path, tmp_path: Path) -> None:
     first = ["--from", place / "bert", *QUICK, "--out", tmp_path / "plain"]
     assert regard("train", "classify", place / "labels.tsv", *first).code == 0
     with pytest.raises(UsageError) as error:

@@ -37,10 +37,9 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(request: pytest.FixtureRequest, regard: Run, book: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / request.param
     flags = [*SMALL, *PACE, "--tokenizer", request.param, "--vocab-size", 300]
-    done = regard("train", "generate", book, "--out", folder, *flags)
+    done = regard("train", "generate", book, "--out", folder, *flags, "--json")
     assert done.code == 0, done.err
-    assert "perplexity" in done.out
-    assert "bits per byte" in done.out
+    assert {"perplexity", "bits per byte"} <= {score["name"] for score in json.loads(done.out)["scores"]}
     return folder
 
 
@@ -100,7 +99,7 @@ def test_several_texts_from_one_seed(regard: Run, made: Path) -> None:
     assert plain == "".join(result["text"] + "\n" for result in results)
 
 
-def test_a_stop_ends_the_text(regard: Run, made: Path, generator: TextGenerator) -> None:
+def test_a_stop_string_ends_the_text(regard: Run, made: Path, generator: TextGenerator) -> None:
     whole = generator("three", temperature=0, max_new_tokens=60).text
     stop = whole[8:12]
     done = regard("generate", made, "three", "--temperature", 0, "--max-new-tokens", 60, "--stop", stop, "zzz")
@@ -152,7 +151,7 @@ def test_a_long_prompt_is_truncated_and_reported(regard: Run, made: Path, genera
     assert text == generator.tokenizer.decode(ids[28:])
 
 
-def test_a_search_that_would_leave_the_context_is_reported(regard: Run, made: Path, generator: TextGenerator) -> None:
+def test_a_search_beyond_the_context_is_reported(regard: Run, made: Path, generator: TextGenerator) -> None:
     max_new_tokens = generator.model.config.context_length - len(generator.prompt_ids("one two"))
     done = regard("generate", made, "one two", "--num-beams", 2, "--max-new-tokens", max_new_tokens + 1, "--json")
     assert f"{max_new_tokens:,}" in done.err and f"{max_new_tokens + 1:,}" in done.err
@@ -217,7 +216,7 @@ def test_suggestions_complete_words_with_probabilities(
     assert (none.code, none.out.strip(), none.err != "") == (0, "", True)
 
 
-def test_the_score_is_the_models_own_probability(
+def test_the_score_is_the_probability_under_the_model(
     regard: Run, made: Path, generator: TextGenerator, tmp_path: Path
 ) -> None:
     import torch
@@ -252,7 +251,7 @@ def test_the_score_is_the_models_own_probability(
     assert (len(fractions) > 1, fractions[-1]) == (True, 1)
 
 
-def test_documents_of_a_file_are_continued_one_by_one_and_scored_together(
+def test_documents_of_a_file_are_continued_separately_and_scored_together(
     regard: Run, made: Path, generator: TextGenerator, tmp_path: Path
 ) -> None:
     path = tmp_path / "texts.jsonl"
@@ -322,7 +321,7 @@ def test_tokens_are_shown(regard: Run, made: Path) -> None:
     assert regard("tokens", made, "one two").code == 0
 
 
-def test_a_model_that_cannot_do_a_task_names_the_one_that_it_can(regard: Run, made: Path, model: Path) -> None:  # M165
+def test_the_error_for_a_wrong_task_names_the_task_of_the_model(regard: Run, made: Path, model: Path) -> None:  # M165
     for verb, folder, other in (
         ("generate", model, "translate"),
         ("score", model, "translate"),
@@ -333,7 +332,7 @@ def test_a_model_that_cannot_do_a_task_names_the_one_that_it_can(regard: Run, ma
         assert f"regard {other}" in done.err, "the command for this model"
 
 
-def test_what_is_trained_here_runs_in_transformers(
+def test_a_trained_model_runs_in_transformers(
     regard: Run, made: Path, generator: TextGenerator, tmp_path: Path
 ) -> None:
     transformers = pytest.importorskip("transformers")
@@ -409,7 +408,7 @@ def test_a_long_validation_text_is_truncated_and_empty_files_are_skipped(
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
-def test_quantized_models_still_know_what_was_learned(regard: Run, made: Path, book: Path, precision: str) -> None:
+def test_quantized_models_predict_what_was_learned(regard: Run, made: Path, book: Path, precision: str) -> None:
     ask = ("--precision", precision)
     done = regard("generate", made, "one two three", "--temperature", 0, "--max-new-tokens", 12, *ask)
     assert done.code == 0, done.err

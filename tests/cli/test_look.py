@@ -191,7 +191,7 @@ def test_wrong_requests(
 
 
 @pytest.mark.parametrize("text", [TEXT, "seventeen  sevens!", "naïve café 東京 🙂", "x"])
-def test_tokens_put_together_are_the_text(regard: Run, model: Path, text: str) -> None:
+def test_joined_tokens_are_the_text(regard: Run, model: Path, text: str) -> None:
     spans = json.loads(regard("tokens", model, text, "--json").out)["tokens"]
     assert "".join(span["text"] for span in spans) == text
     assert [text[span["start"] : span["end"]] for span in spans] == [span["text"] for span in spans]

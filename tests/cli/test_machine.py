@@ -53,7 +53,7 @@ def test_a_plan_as_text(regard: Run) -> None:
 
 
 def test_m166_the_plan_of_gpt3(regard: Run) -> None:
-    """Parameters by hand. The paper's table D.1 has 3.14e23 operations for the training, attention's own left out."""
+    """Parameters by hand. The paper's table D.1 has 3.14e23 operations of training, without attention itself."""
     answer = json.loads(regard("plan", "gpt3", "--json").out)
     d, layers = 12_288, 96
     block = 4 * (d * d + d) + 2 * d * 4 * d + 4 * d + d + 2 * 2 * d
@@ -133,9 +133,10 @@ def test_the_reason_for_the_decoder(regard: Run, monkeypatch: pytest.MonkeyPatch
         return found["value"], found["why"]
 
     assert decoding()[0] == "compiled kernels"
-    monkeypatch.setattr("regard.generation.backend.kernel_error", lambda: "RuntimeError: no such instruction")
+    reason = "RuntimeError: no such instruction"
+    monkeypatch.setattr("regard.generation.backend.kernel_error", lambda: reason)
     value, why = decoding()
-    assert (value, "RuntimeError: no such instruction" in why) == ("torch", True)
+    assert (value, reason in why) == ("torch", True)
     monkeypatch.setenv("REGARD_BACKEND", "torch")
     value, why = decoding()
     assert (value, "REGARD_BACKEND" in why) == ("torch", True)
@@ -165,7 +166,7 @@ def test_the_demo_trains_a_model_and_writes_a_report(
     assert done.code == 0, done.err
     for row in ("BLEU, test", "BLEU, unseen combinations", "it → il/elle", "alignment error rate"):
         assert row in done.out
-    assert "The animal did not cross the street because it was too wide." in done.out
+    assert demo.SENTENCES[1] in done.out
     report = tmp_path / "runs" / "demo" / "report.html"
     assert done.out.endswith(f"report  {report.relative_to(tmp_path)}\n")
     html = report.read_text(encoding="utf-8")

@@ -176,7 +176,7 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
 
 def test_a_filter_between_other_programs(model: Path) -> None:
     process = start("translate", model, "--num-beams", 1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    out, err = process.communicate(b"one two three four\n\nfive\n", timeout=300)
+    out, err = process.communicate(b"one two three four\n\nfive\n", timeout=600)
     assert process.returncode == 0, err
     assert out.count(b"\n") == 3
     assert err == b""
@@ -190,7 +190,7 @@ def test_a_closed_pipe_is_no_failure(arguments: tuple[str, ...]) -> None:
     process = start(*arguments, stdout=send)
     os.close(send)
     os.close(receive)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (0, b"")
 
 
@@ -198,7 +198,7 @@ def test_a_closed_pipe_is_no_failure(arguments: tuple[str, ...]) -> None:
 def test_output_that_cannot_be_written_is_a_failure() -> None:
     with Path("/dev/full").open("wb") as full:
         process = start("--version", stdout=full)
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == 1
     assert b"No space left on device" in err
     assert b"Traceback" not in err
@@ -206,13 +206,13 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="this system has no exit codes of signals")
 def test_ctrl_c_while_waiting_for_a_line(model: Path) -> None:
-    """The first line of output shows that the process is past its start; then it only waits."""
+    """After the first line of output the process only waits for input."""
     process = start("translate", model, "--num-beams", 1, "--stream", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(b"one two three four\n")
     process.stdin.flush()
     assert process.stdout.readline().strip(), "a stream answers before its input ends"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert b"Traceback" not in err

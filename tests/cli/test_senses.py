@@ -31,7 +31,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Any encoder will do: this one predicts wet or dry."""
+    """A small encoder, trained to predict wet or dry."""
     texts = [sentence.text for sentence in synthetic_senses()]
     special_tokens = SpecialTokens(pad="[PAD]", unknown="[UNK]", start="[CLS]", end="[SEP]")
     tokenizer = train_tokenizer(texts, kind="wordpiece", vocab_size=199, special_tokens=special_tokens, lowercase=True)
@@ -76,7 +76,7 @@ def test_sentences_of_a_file_as_json_and_in_python(regard: Run, classifier: Path
     assert found == library.senses(library.load(classifier), own).numbers()
 
 
-def test_sentences_near_a_typed_one(regard: Run, classifier: Path, own: Path) -> None:
+def test_sentences_near_a_given_one(regard: Run, classifier: Path, own: Path) -> None:
     done = regard("senses", classifier, own, "--near", "A bank with frogs.", "--top", 2)
     assert (done.code, done.err) == (0, "")
     rows = [line.split("  ") for line in done.out.splitlines()]

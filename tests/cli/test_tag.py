@@ -67,7 +67,7 @@ def test_texts_files_and_formats(regard: Run, place: Path, tmp_path: Path) -> No
 
 
 def test_evaluating(regard: Run, place: Path, tmp_path: Path) -> None:
-    """With gold tags that are not those of the model: some are wrong."""
+    """Some predictions of the model differ from the gold tags."""
     words = [["Rome", "likes", "Anna", "."], ["Oslo"], ["Tom", "sees", "New", "York", "."]]
     gold = [["B-loc", "O", "B-per", "O"], ["B-per"], ["B-loc", "B-loc", "B-loc", "I-loc", "B-loc"]]
     lines = ["\n".join(f"{w}\t{t}" for w, t in zip(*one, strict=True)) for one in zip(words, gold, strict=True)]
@@ -126,7 +126,7 @@ def test_an_epoch_has_as_many_examples_as_there_are_windows(regard: Run, tmp_pat
     assert steps > 3 * 5, "three sentences of sixty words, of which a window holds ten at most"
 
 
-def test_a_file_without_entities_is_scored_as_one(regard: Run, place: Path, tmp_path: Path) -> None:
+def test_a_file_without_entities_is_scored(regard: Run, place: Path, tmp_path: Path) -> None:
     (tmp_path / "none.conll").write_text("Tom\tO\nsees\tO\n", encoding="utf-8")
     done = regard("evaluate", place / "model", tmp_path / "none.conll", "--json")
     assert "none.conll" in done.err

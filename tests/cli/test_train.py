@@ -52,7 +52,7 @@ def test_steps_and_json(regard: Run, pairs_file: Path, small: list[str], tmp_pat
     assert [score["name"] for score in result["scores"]] == ["BLEU", "chrF"]
 
 
-def test_the_seed_decides(regard: Run, pairs_file: Path, small: list[str], tmp_path: Path) -> None:
+def test_the_seed_determines_the_weights(regard: Run, pairs_file: Path, small: list[str], tmp_path: Path) -> None:
     weights = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         done = regard("train", "translate", pairs_file, "--out", tmp_path / name, *small, "--steps", 3, "--seed", seed)
@@ -183,7 +183,7 @@ def test_train_without_a_task_lists_the_trainable_ones(regard: Run) -> None:
     assert (refused.code, refused.out) == (2, "")
 
 
-def test_no_suggestions_of_other_architectures(regard: Run, pairs_file: Path, tmp_path: Path) -> None:
+def test_an_unknown_architecture_gets_a_suggestion(regard: Run, pairs_file: Path, tmp_path: Path) -> None:
     done = regard("train", "translate", pairs_file, "--out", tmp_path / "m", "--model", "gpt")
     assert (done.code, "transformer" in done.err) == (2, True)
     done = regard("train", "translate", pairs_file, "--out", tmp_path / "m", "--model", "transfromer")

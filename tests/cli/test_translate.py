@@ -74,13 +74,13 @@ def test_white_space_around_a_sentence_does_not_matter(translator: Translator) -
     assert translator("  nine two\t").text == translator("nine two").text
 
 
-def test_a_filter_needs_no_last_line_end_and_takes_windows_ones(regard: Run, model: Path) -> None:
+def test_a_filter_accepts_windows_line_ends_and_a_missing_last_one(regard: Run, model: Path) -> None:
     plain = regard("translate", model, "-", stdin=b"one two three four\nfive\n").out
     assert regard("translate", model, stdin=b"one two three four\r\nfive").out == plain
     assert regard("translate", model, stdin=b"").out == ""
 
 
-def test_a_text_that_looks_like_no_argument(regard: Run, model: Path) -> None:
+def test_the_text_none_is_translated(regard: Run, model: Path) -> None:
     done = regard("translate", model, "None", stdin=b"one\ntwo\n")
     assert done.out.count("\n") == 1, "the text itself is translated, not stdin"
 
@@ -153,12 +153,13 @@ def test_wrong_options(regard: Run, model: Path, arguments: list[object], argume
     assert done.out == ""
 
 
-def test_a_translation_that_is_cut_off_is_reported(regard: Run, model: Path) -> None:
-    done = regard("translate", model, "seven one four two", "--num-beams", 1, "--max-new-tokens", 2, "--json")
+def test_a_truncated_translation_is_reported(regard: Run, model: Path) -> None:
+    text = "seven one four two"
+    done = regard("translate", model, text, "--num-beams", 1, "--max-new-tokens", 2, "--json")
     assert done.code == 0
     assert json.loads(done.out)["ended"] is False
-    assert "'seven one four two'" in done.err
-    assert regard("translate", model, "seven one four two").err == ""
+    assert repr(text) in done.err
+    assert regard("translate", model, text).err == ""
 
 
 def test_a_byte_order_mark_is_not_a_word(regard: Run, model: Path) -> None:
@@ -182,8 +183,8 @@ def test_lines_that_cannot_be_read_are_refused(regard: Run, model: Path) -> None
         assert long.code == 1
 
 
-def test_a_filter_answers_before_the_next_line_comes(model: Path) -> None:
-    """A program that sends a line and waits for its translation, as through a pipe, gets it."""
+def test_a_filter_answers_before_it_reads_the_next_line(model: Path) -> None:
+    """A program can send a line through a pipe and wait for its translation."""
     command = [sys.executable, "-m", "regard", "translate", str(model)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
@@ -200,7 +201,7 @@ def test_a_filter_answers_before_the_next_line_comes(model: Path) -> None:
     assert process.returncode == 0
 
 
-def test_many_lines_come_back_in_order_however_the_pipe_splits_them(
+def test_lines_are_answered_in_order_for_any_chunk_size(
     regard: Run, model: Path, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "READ_SIZE", 7)
@@ -211,7 +212,7 @@ def test_many_lines_come_back_in_order_however_the_pipe_splits_them(
     assert done.out.split("\n")[:-1] == [translator(line).text for line in lines]
 
 
-def test_bytes_without_a_line_end_are_refused_while_they_come(regard: Run, model: Path) -> None:
+def test_an_endless_line_is_refused_before_its_end(regard: Run, model: Path) -> None:
     done = regard("translate", model, stdin=b"ok\n" + b"x" * (inputs.MAX_LINE + inputs.READ_SIZE))
     assert done.code == 1
     assert "<stdin>:2" in done.err

@@ -60,7 +60,7 @@ def test_every_index_once_and_no_batch_over_the_limit(
 
 @settings(deadline=None)
 @given(lengths=pairs.filter(bool), world_size=st.integers(1, 7))
-def test_ranks_get_as_many_batches_and_together_all(lengths: Lengths, world_size: int) -> None:
+def test_ranks_get_equally_many_batches_and_together_all(lengths: Lengths, world_size: int) -> None:
     plans = [BatchPlan(max_tokens=101, world_size=world_size, rank=rank) for rank in range(world_size)]
     shares = [plan.batches(lengths, 2) for plan in plans]
     assert len({len(share) for share in shares}) == 1
@@ -88,7 +88,7 @@ def test_epochs_and_seeds_differ() -> None:
     assert len(first & second) < len(first) / 4
 
 
-def test_without_shuffling_batches_go_from_short_to_long() -> None:
+def test_without_shuffling_batches_are_sorted_by_length() -> None:
     lengths = [9, 2, 5, 2, 7]
     batches = BatchPlan(max_tokens=10, shuffle=False).batches(lengths, 0)
     assert batches == [[1, 3], [2], [4], [0]]
@@ -139,7 +139,7 @@ def test_wrong_lengths(lengths: list[int]) -> None:
         BatchPlan(max_tokens=10).batches([1], -1)
 
 
-def test_batches_of_so_many_rows() -> None:
+def test_batches_of_a_fixed_number_of_rows() -> None:
     lengths = [(7 * place) % 31 + 1 for place in range(1001)]
     plan = BatchPlan(max_tokens=1)
     batches = plan.row_batches(lengths, 8, 0)

@@ -1,4 +1,4 @@
-"""Plain text of any size: what is read, what is refused, and the cache of ids."""
+"""Plain text of any size: files that are read or refused, and the cache of ids."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_files_folders_and_json_lines(tmp_path: Path) -> None:
         ("rows.jsonl", b"\n", None),
     ],
 )
-def test_what_is_not_text_is_refused(tmp_path: Path, name: str, data: bytes, line: int | None) -> None:
+def test_files_that_are_not_text_are_refused(tmp_path: Path, name: str, data: bytes, line: int | None) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError) as caught:
         documents(tmp_path / name)
@@ -183,7 +183,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     assert caught.value.argument == "REGARD_CACHE"
 
 
-def test_the_end_is_held_out() -> None:
+def test_the_end_is_the_validation_split() -> None:
     ids = np.arange(100)
     train, validation = split_ids(ids, fraction=0.1, max_tokens=1000)
     assert (len(train), validation.tolist()) == (90, list(range(90, 100)))

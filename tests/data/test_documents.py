@@ -48,7 +48,7 @@ def test_a_blank_line_ends_a_document(tmp_path: Path, tokenizer: Tokenizer) -> N
 
 
 @pytest.mark.parametrize(("title", "part"), [(" = Title = ", " = = Part = = "), ("# Title", "## Part")])
-def test_headings_open_documents(tmp_path: Path, tokenizer: Tokenizer, title: str, part: str) -> None:
+def test_headings_start_documents(tmp_path: Path, tokenizer: Tokenizer, title: str, part: str) -> None:
     text = f"{title}\n \n{part}\n \nOne cat.\n \nTwo dogs.\n \n{part}\nThree.\n{title}\nFour.\n"
     assert read(tmp_path, tokenizer, text) == [
         ["Title", "Part", "One cat.", "Two dogs."],
@@ -57,7 +57,7 @@ def test_headings_open_documents(tmp_path: Path, tokenizer: Tokenizer, title: st
     ]
 
 
-def test_each_file_and_each_line_of_json_is_its_own(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_each_file_and_each_line_of_json_is_a_document(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"# Title\nOne cat."))
     (tmp_path / "b.txt").write_text("Two dogs.\n\nThree birds.", encoding="utf-8")
     rows = [{"text": "Four.\n\nFive."}, {"text": "= Title =\nSix."}]
@@ -96,7 +96,7 @@ def test_sentences_lose_nothing(text: str) -> None:
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
 
 
-def test_a_sentence_without_end_is_cut(tokenizer: Tokenizer) -> None:
+def test_a_very_long_sentence_is_split(tokenizer: Tokenizer) -> None:
     found = documents_of(["cat dogs " * 50_000, "One."], tokenizer, longest=7)
     assert np.diff(found.sentences).max() == 7
     assert len(found.ids) == 100_000 + 2
@@ -104,7 +104,7 @@ def test_a_sentence_without_end_is_cut(tokenizer: Tokenizer) -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=5), min_size=1, max_size=6), st.floats(0.01, 0.99))
-def test_the_end_is_held_out(shape: list[list[int]], share: float) -> None:
+def test_the_end_is_the_validation_split(shape: list[list[int]], share: float) -> None:
     lengths = [length for document in shape for length in document]
     sentences = np.concatenate([[0], np.cumsum(lengths)])
     documents = np.concatenate([[0], np.cumsum([len(document) for document in shape])])

@@ -7,6 +7,7 @@ import functools
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,25 +56,31 @@ def test_layouts_that_are_recognized(name: str, lines: list[str], tmp_path: Path
     header = name.endswith("jsonl") or "abel" in lines[0]
     first = 2 if header and not name.endswith("jsonl") else 1
     assert reading.lines == list(range(first, first + 4))
-    assert any("no header" in remark for remark in reading.remarks) != header, "a layout that was guessed is said"
+    assert any("no header" in remark for remark in reading.remarks) != header, "a guessed layout is reported"
 
 
-def test_the_guess_is_said(tmp_path: Path) -> None:
+def _columns(remark: str) -> dict[str, str]:
+    """The column of the texts and that of the labels in a remark."""
+    return dict(re.findall(r"\b(text|label) '?(\w+)", remark))
+
+
+def test_guessed_columns_are_reported(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.tsv", *(f"{label}\t{text}" for text, label in ROWS))
     [remark] = read_labelled(path).remarks
-    assert "text 2, label 1 in a.tsv" in remark
+    assert _columns(remark) == {"text": "2", "label": "1"}
+    assert path.name in remark
     assert "--label-column" in remark
 
 
 @pytest.mark.parametrize("columns", [("words", "mood"), ("WORDS", "Mood"), ("2", "3"), ("words", "3")])
-def test_columns_that_are_given(columns: tuple[str, str], tmp_path: Path) -> None:
+def test_given_columns(columns: tuple[str, str], tmp_path: Path) -> None:
     rows = (f"{number}\t{text}\t{label}" for number, (text, label) in enumerate(ROWS))
     header = [] if columns == ("2", "3") else ["id\twords\tmood"]
     path = _write(tmp_path / "a.tsv", *header, *rows)
     assert read_labelled(path, text_column=columns[0], label_column=columns[1]).examples == EXAMPLES
 
 
-def test_the_mark_at_the_beginning_and_line_ends_of_windows(tmp_path: Path) -> None:
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "\ufefftext,label", *(f'"{text}",{label}' for text, label in ROWS), ends="\r\n")
     assert read_labelled(path).examples == EXAMPLES
     packed = tmp_path / "b.csv.gz"
@@ -162,7 +169,7 @@ def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
     assert caught.value.line == 2
 
 
-def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(b"text\tlabel\nfine\tx\ncaf\xe9\ty\n")
     with pytest.raises(DataError) as caught:
@@ -210,7 +217,7 @@ def test_records_with_other_keys_than_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
-def test_a_missing_label_column_lists_those_there_are(name: str, tmp_path: Path) -> None:
+def test_a_missing_label_column_lists_the_existing_ones(name: str, tmp_path: Path) -> None:
     mark = "\t" if name == "a.tsv" else ","
     lines = [mark.join(row) for row in (("text", "stars", "id"), ("x", "5", "1"), ("y", "1", "2"))]
     if name == "a.jsonl":
@@ -229,7 +236,7 @@ def test_json_whose_keys_are_not_known(tmp_path: Path) -> None:
     assert (caught.value.argument, caught.value.value) == ("label_column", ["text", "stars"])
 
 
-def test_numbers_of_columns_that_are_not_there(tmp_path: Path) -> None:
+def test_numbers_of_missing_columns(tmp_path: Path) -> None:
     for name, lines in (
         ("a.jsonl", ['{"text": "a", "label": "x"}']),
         ("a.tsv", ["text\tlabel", "a\tx"]),
@@ -304,20 +311,23 @@ def test_semicolons_separate_cells_where_commas_do_not(lines: tuple[str, ...], f
     assert read_labelled(_write(tmp_path / "a.csv", *lines)).examples[0] == first
 
 
-def test_columns_that_were_chosen_are_told(tmp_path: Path) -> None:
+def test_chosen_columns_are_reported(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "id,review,label", "1,Fine,good", "2,Bad,bad")
     [remark] = read_labelled(path).remarks
-    assert "text 'review', label 'label' in a.csv" in remark
+    assert _columns(remark) == {"text": "review", "label": "label"}
+    assert path.name in remark
     assert read_labelled(_write(tmp_path / "b.csv", "text,label", "Fine,good")).remarks == []
     records = _write(tmp_path / "c.jsonl", '{"review": "Fine", "comment": "so", "label": "good"}')
-    assert "text 'review', label 'label' in c.jsonl" in read_labelled(records).remarks[0]
+    [remark] = read_labelled(records).remarks
+    assert _columns(remark) == {"text": "review", "label": "label"}
+    assert records.name in remark
     assert read_labelled(path, text_column="review", label_column="label").remarks == []
     with pytest.raises(MissingColumnError) as caught:
         read_labelled(path, label_column="lable")
     assert caught.value.hint == "label"
 
 
-def test_headers_that_do_not_say_enough(tmp_path: Path) -> None:
+def test_ambiguous_headers(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "text,mood", "x,good")
     with pytest.raises(DataError) as caught:
         read_labelled(path, text_column="text")
@@ -341,7 +351,7 @@ def test_headers_that_do_not_say_enough(tmp_path: Path) -> None:
     assert missing.value.argument == "label_column"
 
 
-def test_files_that_are_not_there_or_empty(tmp_path: Path) -> None:
+def test_missing_and_empty_files(tmp_path: Path) -> None:
     for path in (tmp_path / "no.csv", tmp_path):
         with pytest.raises(UsageError) as caught:
             read_labelled(path)
@@ -369,14 +379,14 @@ def test_files_that_are_not_there_or_empty(tmp_path: Path) -> None:
         (["text1\ttext2\tlabel", "a\tb\t0.25"], ("a", "b", 0.25)),
     ],
 )  # fmt: skip
-def test_pairs_as_their_data_sets_write_them(
+def test_pairs_in_the_formats_of_their_datasets(
     lines: list[str], found: tuple[str, str, str | float], tmp_path: Path
 ) -> None:
     path = _write(tmp_path / "a.tsv", *lines)
     assert read_labelled_pairs(path, regression=isinstance(found[2], float)).examples[0] == LabelledPair(*found)
 
 
-def test_a_column_or_a_kind_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_requested_column_or_kind(tmp_path: Path) -> None:
     head = "sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
     path = _write(tmp_path / "a.txt", head, "a\tb\t4.5\tNEUTRAL", "c\td\t1\tNEUTRAL")
     numbers = read_labelled_pairs(path, regression=True)

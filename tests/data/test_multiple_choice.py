@@ -1,4 +1,4 @@
-"""Endings to choose from: SWAG's table and those like it, and every way in which a row can be wrong."""
+"""Multiple choice: the table of SWAG and similar ones, and every kind of bad row."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_labels_that_count_from_one(tmp_path: Path) -> None:
 
 
 def test_labels_that_are_hidden(tmp_path: Path) -> None:
-    """Test sets have -1 where the answer is secret."""
+    """Test sets have the label -1 if the answer is not public."""
     table = written(tmp_path / "test.tsv", "context\tending0\tending1\tlabel", "a\tb\tc\t-1", "a\tb\tc\t")
     assert read_endings(table, labelled=False).examples == [MultipleChoiceExample("a", ("b", "c"))] * 2
     bad = written(tmp_path / "bad.tsv", "context\tending0\tending1", "a\t\tc")

@@ -1,4 +1,4 @@
-"""Reading pairs: every format, every kind of bad row, and what is wrong with whole files."""
+"""Reading pairs: every format, every kind of bad row, and unusable files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,16 +129,14 @@ def test_headers(suffix: str, header: str, columns: tuple[str, str] | None, tmp_
     assert read_pairs([path], columns=columns).examples == [Pair("a", "b")]
 
 
-def test_without_a_known_header_the_first_two_columns_count(tmp_path: Path) -> None:
+def test_without_a_known_header_the_first_two_columns_are_read(tmp_path: Path) -> None:
     path = tmp_path / "table.tsv"
     path.write_text("english\tfrench\tnote\na\tb\tc\n", encoding="utf-8")
     assert read_pairs([path]).examples == [Pair("english", "french"), Pair("a", "b")]
 
 
 @pytest.mark.parametrize(("suffix", "separator"), [(".tsv", "\t"), (".csv", ",")])
-def test_a_row_with_more_columns_than_the_others_is_not_cut_silently(
-    suffix: str, separator: str, tmp_path: Path
-) -> None:
+def test_a_row_with_extra_columns_is_a_bad_row(suffix: str, separator: str, tmp_path: Path) -> None:
     path = tmp_path / f"table{suffix}"
     for header in ("", "source|target\n"):
         text = f"{header}a|b\nc|d|e\nf|g\n".replace("|", separator)
@@ -161,7 +160,7 @@ def test_empty_cells_at_the_end_of_a_row_are_no_columns(suffix: str, separator: 
 
 
 @pytest.mark.parametrize(("suffix", "separator"), [(".tsv", "\t"), (".csv", ",")])
-def test_a_table_of_three_columns_says_which_are_read_and_how_to_choose(
+def test_a_table_of_three_columns_reports_which_are_read_and_the_flag(
     suffix: str, separator: str, tmp_path: Path
 ) -> None:
     path = tmp_path / f"table{suffix}"
@@ -170,7 +169,8 @@ def test_a_table_of_three_columns_says_which_are_read_and_how_to_choose(
     assert reading.examples == [Pair("a", "b"), Pair("c", "d"), Pair("g", "h")]
     assert [row.line for row in reading.bad] == [3]
     [remark] = reading.remarks
-    assert f"source 1, target 2 in {path.name}" in remark
+    assert re.findall(r"\b(?:source|target) (\d)", remark) == ["1", "2"]
+    assert path.name in remark
     assert "--columns" in remark
 
 
@@ -330,7 +330,7 @@ def test_bad_json_rows(line: str, hint: str, tmp_path: Path) -> None:
     assert hint in row.reason
 
 
-def test_a_csv_field_beyond_what_the_parser_takes(tmp_path: Path) -> None:
+def test_a_csv_field_above_the_limit_of_the_parser(tmp_path: Path) -> None:
     paths = _csv(tmp_path, [PAIRS[0], Pair("x" * 200_000, "y"), PAIRS[2]])
     reading = read_pairs(paths, skip_bad_rows=True)
     assert reading.examples == [PAIRS[0], PAIRS[2]]
@@ -353,7 +353,7 @@ def test_m138_line_counts_that_differ(skip: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["table.tsv", "table.csv", "table.jsonl"])
-def test_a_missing_column_lists_those_there_are(name: str, tmp_path: Path) -> None:
+def test_a_missing_column_lists_the_existing_ones(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if name.endswith("jsonl"):
         path.write_text('{"en": "a", "de": "b"}\n', encoding="utf-8")
@@ -526,7 +526,7 @@ def test_line_ends_of_old_macintoshes(tmp_path: Path) -> None:
     assert read_pairs([path]).examples == [Pair("a\rb", "c")], "beside line feeds a carriage return is just a character"
 
 
-def test_checksums_are_those_of_the_files_as_they_lie_there(tmp_path: Path) -> None:
+def test_checksums_are_those_of_the_files_on_disk(tmp_path: Path) -> None:
     [path] = _compress(_tsv(tmp_path, PAIRS))
     assert read_pairs([path]).checksums == {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
 

@@ -56,7 +56,7 @@ def test_with_a_header_without_one_and_in_any_order(tmp_path: Path) -> None:
         (ROWS[2], "line 3"),
     ],
 )
-def test_a_bad_row_is_named_and_can_be_left_out(tmp_path: Path, row: tuple[str, ...], hint: str) -> None:
+def test_a_bad_row_is_named_and_can_be_skipped(tmp_path: Path, row: tuple[str, ...], hint: str) -> None:
     path = write(tmp_path / "s.tsv", *ROWS[:3], row, ROWS[3])
     with pytest.raises(DataError) as caught:
         read_senses(path)
@@ -68,7 +68,7 @@ def test_a_bad_row_is_named_and_can_be_left_out(tmp_path: Path, row: tuple[str, 
     assert result.bad == [bad]
 
 
-def test_a_word_of_one_sense_has_nothing_to_tell_apart(tmp_path: Path) -> None:
+def test_a_word_with_one_sense_is_refused(tmp_path: Path) -> None:
     rows = [("spring", "season", "The spring came."), ("spring", "season", "In spring it rains.")]
     with pytest.raises(DataError) as caught:
         read_senses(write(tmp_path / "s.tsv", *ROWS, *rows))
@@ -84,7 +84,7 @@ def test_a_word_of_one_sense_has_nothing_to_tell_apart(tmp_path: Path) -> None:
     assert caught.value.path == path
 
 
-def test_columns_that_are_missing_or_there_twice(tmp_path: Path) -> None:
+def test_missing_and_duplicate_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "s.tsv", *ROWS, header="word\tsense\tbody")
     with pytest.raises(DataError) as caught:
         read_senses(path)
@@ -110,7 +110,7 @@ def test_columns_that_are_missing_or_there_twice(tmp_path: Path) -> None:
     assert [row.line for row in read_senses(path, skip_bad_rows=True).bad] == [5, 6]
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_missing_empty_and_undecodable_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read_senses(tmp_path / "none.tsv")
     (tmp_path / "empty.tsv").write_bytes(b"")
@@ -122,7 +122,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     assert caught.value.line == 1
 
 
-def test_where_a_word_stands(tmp_path: Path) -> None:
+def test_positions_of_a_word(tmp_path: Path) -> None:
     assert find_word("bank", "Bank on the bank.") == 0
     assert find_word("bank", "bankers and a bank") == 14
     assert find_word("c++", "He writes C++ well.") == 10

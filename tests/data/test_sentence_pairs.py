@@ -1,4 +1,4 @@
-"""Pairs of stretches: half of them true, the others from another document, nothing to tell them apart but words."""
+"""Next-sentence pairs: half are true, half are from another document, and only the words reveal which."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYMBOLS = {"start_id": -2, "end_id": -3, "pad_id": -1}
 
 
 def made(shape: list[list[int]]) -> Documents:
-    """Documents with sentences of these lengths; each id is its own place."""
+    """Documents with sentences of these lengths; each id is its position."""
     sentences = np.concatenate([[0], np.cumsum([length for document in shape for length in document])])
     documents = np.concatenate([[0], np.cumsum([len(document) for document in shape])])
     return Documents(np.arange(sentences[-1]), sentences.astype(np.int64), documents.astype(np.int64), words=0)
@@ -36,14 +36,14 @@ shapes = st.lists(st.lists(st.integers(1, 14), min_size=1, max_size=12), min_siz
 
 @settings(deadline=None)
 @given(shapes, st.integers(31, 64), st.integers(0, 5), st.integers(0, 5))
-def test_every_row_is_what_it_says(shape: list[list[int]], window: int, seed: int, epoch: int) -> None:
+def test_every_row_matches_its_label(shape: list[list[int]], window: int, seed: int, epoch: int) -> None:
     found = made(shape)
     rows = plan_rows(found, window=window, seed=seed, epoch=epoch)
     assert rows.lengths.max() <= window
     first, second = document_of(found, rows.first[:, 0]), document_of(found, rows.second[:, 0])
     true, other, alone = (rows.nsp_labels == kind for kind in (IS_NEXT, NOT_NEXT, ALONE))
     assert (rows.first[:, 1] > rows.first[:, 0]).all()
-    assert (rows.second[true, 0] == rows.first[true, 1]).all(), "it goes on where the first part ends"
+    assert (rows.second[true, 0] == rows.first[true, 1]).all(), "the second part starts where the first one ends"
     assert (first[true] == second[true]).all(), "in the same document"
     assert (document_of(found, rows.second[true, 1] - 1) == first[true]).all()
     assert (first[other] != second[other]).all(), "from another document"
@@ -77,8 +77,8 @@ def test_rows_are_packed() -> None:
 
 
 @pytest.mark.parametrize("longest", [8, 30])
-def test_lengths_give_nothing_away(longest: int) -> None:
-    """Guess from the two lengths alone, as well as half of the rows teach it: little more than chance in the others."""
+def test_lengths_do_not_reveal_the_label(longest: int) -> None:
+    """A guess from the two lengths, learned on half of the rows, is hardly better than chance on the other half."""
     random = np.random.default_rng(0)
     found = made([random.integers(4, 30, random.integers(2, longest)).tolist() for _ in range(12_000)])
     rows = plan_rows(found, window=128, seed=0, epoch=0)
@@ -124,7 +124,7 @@ def test_rows_are_written_out() -> None:
 
 
 @given(shapes, st.integers(31, 50))
-def test_a_table_says_what_the_plan_does(shape: list[list[int]], window: int) -> None:
+def test_a_table_matches_its_plan(shape: list[list[int]], window: int) -> None:
     found = made(shape)
     rows = plan_rows(found, window=window, seed=0, epoch=0)
     table = write_rows(found.ids, rows, **SYMBOLS)
@@ -136,7 +136,7 @@ def test_a_table_says_what_the_plan_does(shape: list[list[int]], window: int) ->
         assert segments.tolist() == [0] * (len(first) + 2) + [1] * (length - len(first) - 2) + [0] * (len(ids) - length)
 
 
-def test_one_document_has_no_other() -> None:
+def test_next_sentence_pairs_need_two_documents() -> None:
     with pytest.raises(DataError):
         plan_rows(made([[3, 4, 5]]), window=20, seed=0, epoch=0)
     with pytest.raises(UsageError) as error:

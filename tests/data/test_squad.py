@@ -74,7 +74,7 @@ def test_the_line_of_a_bad_question(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_many_bad_questions(tmp_path: Path) -> None:
-    """By another road: each entry is written on a line of its own."""
+    """Each entry is written on its own line, so that the line is known."""
     entries = [{**WHERE, "id": f"a{n // 2}é", "question": f'Is "id": {n}?'} for n in range(40)]
     entries += [{"question": "No id?"}, {**WHERE, "id": 7}, {**WHERE, "id": 7}]
     rows = ",\n".join(json.dumps(entry) for entry in entries)

@@ -59,7 +59,7 @@ def test_tables_without_texts(tmp_path: Path, name: str, content: str, line: int
         ("f.csv", "text;1\nfine;2\n", "1", ["2"]),
     ],
 )
-def test_a_column_that_was_asked_for(tmp_path: Path, name: str, content: str, column: str, texts: list[str]) -> None:
+def test_a_requested_column(tmp_path: Path, name: str, content: str, column: str, texts: list[str]) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     assert read_text_column(tmp_path / name, column) == texts
 
@@ -68,7 +68,7 @@ def test_a_column_that_was_asked_for(tmp_path: Path, name: str, content: str, co
     ("name", "content"),
     [("a.csv", "who,what\nI,fine\n"), ("b.jsonl", '{"who": "I", "what": "fine"}\n'), ("c.tsv", "who\twhat\nI\tx\n")],
 )
-def test_a_column_that_is_not_there(tmp_path: Path, name: str, content: str) -> None:
+def test_a_missing_column(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(MissingColumnError) as caught:
         read_text_column(tmp_path / name, "Wat")
@@ -86,7 +86,7 @@ def test_a_column_that_is_not_there(tmp_path: Path, name: str, content: str) -> 
     assert read_text_pairs(tmp_path / name, first_column="What", second_column="WHO")[0][1] == "I"
 
 
-def test_files_with_nothing_to_name_say_what_is_wrong_with_them(tmp_path: Path) -> None:
+def test_unreadable_headers(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("\n", encoding="utf-8")
     with pytest.raises(DataError):
         read_text_column(tmp_path / "a.csv", "text")
@@ -96,7 +96,7 @@ def test_files_with_nothing_to_name_say_what_is_wrong_with_them(tmp_path: Path) 
     assert caught.value.line == 1
 
 
-def test_advice_names_no_flag_that_is_not_there(tmp_path: Path) -> None:
+def test_hints_name_only_flags_that_exist(tmp_path: Path) -> None:
     for name, read in (("a.tsv", read_text_column), ("b.tsv", read_text_pairs)):
         (tmp_path / name).write_bytes(b"one\ttwo\n\xff\tthree\n" if read is read_text_pairs else b"one\n\xff\n")
         with pytest.raises(DataError) as caught:

@@ -1,4 +1,4 @@
-"""What the README tells a reader to type works.
+"""The commands and the Python code of the README work.
 
 Every `regard` command of the shell blocks and every Python block runs, in the order of the page, in a folder with the
 data files and models that the README names. Trainings get two steps of a tiny model instead of minutes; nothing else is
@@ -50,7 +50,7 @@ def commands() -> list[list[str]]:
 
 
 def training_settings(task: str, *, pretrained: bool) -> dict[str, Any]:
-    """A training of a second; pretrained weights have fixed the shape."""
+    """Shorten a training to a second; with pretrained weights, the shape is fixed."""
     shape = {} if pretrained else {**SHAPE, **({"context_length": 32} if task == "generate" else {})}
     return {"steps": 2, **shape}
 
@@ -104,7 +104,7 @@ def reader_folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     yield place
 
 
-def test_every_line_is_run_or_known_not_to_be() -> None:
+def test_every_line_is_run_or_listed_as_not_run() -> None:
     lines = shell_lines()
     assert any(line.startswith("regard ") for line in lines)
     unknown = [line for line in lines if not line.startswith(("regard ", *NOT_RUN))]

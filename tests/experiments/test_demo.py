@@ -1,4 +1,4 @@
-"""Which folders the demo may replace: its own earlier runs, and nobody's model."""
+"""The demo may replace its own earlier runs, and no other model."""
 
 from __future__ import annotations
 

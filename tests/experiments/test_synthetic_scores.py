@@ -1,4 +1,4 @@
-"""Scores on the synthetic dataset, with translators whose scores are known: the truth itself, and a dictionary."""
+"""Scores on the synthetic dataset, with translators of known scores: the references, and a dictionary."""
 
 from __future__ import annotations
 

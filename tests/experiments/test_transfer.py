@@ -32,7 +32,7 @@ QUICK = dict(max_seq_len=16, batch_size=16)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table, and an encoder that knows what it is about."""
+    """A table, and an encoder that was pretrained on similar text."""
     place = tmp_path_factory.mktemp("transfer")
     table = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS)
     (place / "reviews.tsv").write_text(table, encoding="utf-8")
@@ -62,7 +62,7 @@ def test_m148_pretrained_weights_score_higher(curve: tuple[Transfer, list[str]])
 
 
 def test_m148_each_side_is_an_ordinary_training(place: Path, curve: tuple[Transfer, list[str]], tmp_path: Path) -> None:
-    """All labels with the second seed, trained again from files."""
+    """The run with all labels and the second seed, trained again from files."""
     found, _ = curve
     lines = [
         json.dumps({"text": text, "label": label})

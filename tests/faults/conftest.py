@@ -6,6 +6,7 @@ The language is a toy: the digits of a number as words, translated into its digi
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ def base(text_file: Path, small_text_generator: list[str], tmp_path_factory: pyt
 
 @pytest.fixture
 def regard(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run a command in this process: exit code, stdout, stderr. A traceback would fail the test by itself."""
+    """Run a command in this process: exit code, stdout, stderr. An unexpected exception fails the test."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -84,9 +85,20 @@ def regard(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
     return run
 
 
+@pytest.fixture(scope="session")
+def resumed_step() -> Callable[[str], int | None]:
+    """A function that reads from the output of a command the step from which it resumed; None if it did not resume."""
+
+    def read(printed: str) -> int | None:
+        found = re.search(r"^resum\D*([\d,]+)", printed, re.MULTILINE)
+        return int(found[1].replace(",", "")) if found else None
+
+    return read
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a command in a process; what still runs after the test is ended. `program` replaces `python -m regard`."""
+    """Start a command in a process, which ends with the test at the latest. `program` replaces `python -m regard`."""
     started: list[subprocess.Popen[str]] = []
 
     def run(*arguments: object, threads: int = 1, program: str | None = None) -> subprocess.Popen[str]:

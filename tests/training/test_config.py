@@ -1,4 +1,4 @@
-"""Settings of a training: values that cannot be are refused with their name; recipes follow what was given."""
+"""Training settings: invalid values are refused by name; recipes fill the settings that are not given."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from regard.utils.errors import UsageError
         ("beta2", 1.0),
     ],
 )
-def test_values_that_cannot_be_are_refused_by_name(name: str, value: float) -> None:
+def test_invalid_values_are_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(UsageError) as caught:
         TrainingConfig(**{name: value})
     assert caught.value.argument == name
@@ -52,7 +52,7 @@ def test_the_papers_rate_follows_width_and_warm_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu:3", "gpu", ""])
-def test_devices_that_are_none_are_refused(device: str) -> None:
+def test_unknown_devices_are_refused(device: str) -> None:
     with pytest.raises(UsageError) as error:
         choose_device(device)
     assert error.value.allowed == ("auto", "cpu", "cuda", "mps")
@@ -72,7 +72,7 @@ def test_narrow_encoders_are_fine_tuned_with_a_higher_learning_rate(
     assert request("classify", tmp_path / "m").config.learning_rate == 5e-4
 
 
-def test_the_d_model_of_a_folder_is_asked_without_torch(tmp_path: Path) -> None:
+def test_the_d_model_of_a_folder_is_read_without_torch(tmp_path: Path) -> None:
     for text, width in (
         ('{"model": {"d_model": 128}}', 128),
         ('{"hidden_size": 384}', 384),

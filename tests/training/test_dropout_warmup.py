@@ -1,4 +1,4 @@
-"""Dropout grows with the epochs: nothing in the first, its full share from the one that was asked for."""
+"""Dropout grows with the epochs: zero in the first one, the full rate from the given one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Muon and AdamW against what they claim, and their state against losing anything."""
+"""Muon and AdamW against their definitions, and their state in checkpoints."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_parameter_has_exactly_one_optimizer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
-def test_state_goes_through_a_checkpoint_bit_for_bit(kind: str) -> None:
+def test_state_is_loaded_from_a_checkpoint_bit_for_bit(kind: str) -> None:
     def train(model: nn.Module, optimizers: list[torch.optim.Optimizer], steps: range) -> None:
         for step in steps:
             torch.manual_seed(step)
@@ -110,7 +110,7 @@ def optimizers_for(model: nn.Module, kind: str) -> list[torch.optim.Optimizer]:
     return make_optimizers(model, config)
 
 
-def test_m149_parameters_that_learn_at_a_part_of_the_rate() -> None:
+def test_m149_parameters_with_a_smaller_learning_rate() -> None:
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
     lr_multipliers = dict.fromkeys(model[0].parameters(), 0.25)
     config = TrainingConfig(optimizer="adamw", learning_rate=0.1, weight_decay=0.01)

@@ -1,4 +1,4 @@
-"""A whole training, from request to report: what is written, what is kept, what is refused; and requests themselves."""
+"""A whole training run, from request to report: the files that it writes and keeps, and invalid requests."""
 
 from __future__ import annotations
 
@@ -60,12 +60,15 @@ def test_a_run_leaves_a_model_a_card_curves_and_a_report(reviews: Path, tmp_path
 def test_a_model_is_saved_even_if_it_cannot_be_scored(
     reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    failure = UsageError("no scores")
+
     def fail(self: SequenceObjective) -> None:
-        raise UsageError("no scores today")
+        raise failure
 
     monkeypatch.setattr(SequenceObjective, "evaluate", fail)
-    with pytest.raises(UsageError, match="no scores today"):
+    with pytest.raises(UsageError) as caught:
         train(reviews, tmp_path / "m")
+    assert caught.value is failure
     assert regard.load(tmp_path / "m")("the car is fine").label in ("good", "bad")
 
 
@@ -81,7 +84,7 @@ def test_a_card_that_was_edited_is_kept(reviews: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_whose_files_were_not_yet_renamed_is_loaded(reviews: Path, tmp_path: Path) -> None:
-    """As a kill between the commit and the last rename leaves it."""
+    """The state after a kill between the commit and the last rename."""
     folder = tmp_path / "m"
     expected = train(reviews, folder)("the car is fine")
     (folder / COMMIT).mkdir()
@@ -105,7 +108,7 @@ def test_without_out_the_run_is_temporary_and_silent(
 # --- Random numbers and devices -----------------------------------------------------------------------------
 
 
-def test_training_does_not_touch_the_global_generator(reviews: Path, tmp_path: Path) -> None:
+def test_training_does_not_change_the_global_generator(reviews: Path, tmp_path: Path) -> None:
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
@@ -121,7 +124,7 @@ def test_dense_gradients_after_training(reviews: Path, tmp_path: Path) -> None:
 
 
 def test_ids_and_optimizer_states_go_to_the_device_of_the_model(reviews: Path, tmp_path: Path) -> None:
-    """Checked without an accelerator: on the device `meta` every tensor of a pass must be there already."""
+    """Tested without an accelerator: on the device `meta`, a tensor on another device raises an error."""
     request = TrainRequest.parse("classify", {"steps": 1, **SMALL}, out=tmp_path / "m")
     task = SequenceObjective.prepare(tasks["classify"].load("reader")(request.config).read([reviews], None), request)
     config = TrainingConfig(learning_rate=0.1, muon_learning_rate=0.1, weight_decay=0.0)

@@ -40,8 +40,8 @@ def test_warm_up_is_linear() -> None:
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
 
 
-def test_a_rate_that_falls_from_its_peak() -> None:
-    """As transformers has it, whose warm-up begins at nothing and ends a step later."""
+def test_linear_from_peak_equals_the_schedule_of_transformers() -> None:
+    """The warm-up of transformers starts at zero and ends one step later, so only later steps are compared with it."""
     transformers = pytest.importorskip("transformers")
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, num_warmup_steps=10, num_training_steps=50)
@@ -68,7 +68,7 @@ def test_tail_average_is_the_mean_of_evenly_spaced_snapshots() -> None:
     assert averager.num_snapshots == 5
 
 
-def test_exponential_average_forgets_the_start_and_follows() -> None:
+def test_the_exponential_average_by_hand() -> None:
     model = nn.Linear(1, 1, bias=False)
     averager = WeightAverager(model, kind="ema", decay=0.5)
     expected = model.weight.item()
@@ -92,7 +92,7 @@ def test_swapping_twice_changes_nothing() -> None:
     assert torch.equal(model.weight, before)
 
 
-def test_no_averaging_leaves_the_weights_alone() -> None:
+def test_no_averaging_keeps_the_weights() -> None:
     model = nn.Linear(3, 2)
     averager = WeightAverager(model, kind="none")
     before = model.weight.clone()

@@ -1,4 +1,4 @@
-"""Speed and time left, told with made-up seconds; and what a person reads of them."""
+"""Speed and remaining time with simulated seconds, and the progress lines that show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_speed_is_known_from_the_first_step_on() -> None:
     assert throughput.speed == pytest.approx(200 / 0.75)
 
 
-def test_validating_and_saving_do_not_slow_learning_down() -> None:
+def test_evaluations_and_saving_do_not_lower_the_speed() -> None:
     throughput = Throughput()
     for _ in range(8):
         throughput.record_step(100, 0.25)
@@ -35,7 +35,7 @@ def test_the_speed_is_that_of_the_last_second() -> None:
     assert throughput.speed == 20
 
 
-def test_the_time_that_is_left_counts_everything() -> None:
+def test_the_remaining_time_includes_evaluations_and_saving() -> None:
     throughput = Throughput()
     throughput.record_step(100, 5.0)  # the first step is no measure for the others
     assert throughput.time_left(steps=2, num_evals=0) == 10
@@ -50,7 +50,7 @@ def test_the_time_that_is_left_counts_everything() -> None:
     assert throughput.time_left(steps=0, num_evals=0) == 0
 
 
-def test_the_first_line_waits_until_there_is_something_to_say(
+def test_the_first_progress_line_comes_after_two_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
@@ -67,4 +67,4 @@ def test_the_first_line_waits_until_there_is_something_to_say(
     assert said(102.0) == "step 7   50%  loss 1.250  1,234 tokens/s  1:01 left\n"
     assert said(116.9) == ""
     assert said(117.0) != ""
-    assert said(117.1, share=1.0) != "", "the last step is always told"
+    assert said(117.1, share=1.0) != "", "the last step is always shown"

@@ -1,4 +1,4 @@
-"""Atomic files: temporaries are swept when their process is gone, errors are put into words."""
+"""Atomic files: temporaries of dead processes are removed, and system errors become readable."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_leftovers_of_dead_processes_are_swept(tmp_path):
 
 
 def test_leftovers_of_an_earlier_process_with_our_number_are_swept(tmp_path):
-    """In containers the training often gets the same process number every time."""
+    """In a container, a training often has the same process id every time."""
     assert sweep(tmp_path) == []
     leftover = temporary(tmp_path, pid=os.getpid())
     assert sweep(tmp_path) == [leftover]
@@ -107,7 +107,7 @@ def test_temporaries_of_living_processes_stay(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_age_decides_where_the_process_cannot_be_asked(tmp_path):
+def test_age_decides_for_other_machines_and_reused_process_ids(tmp_path):
     young = temporary(tmp_path, machine="00000000", pid=1, age=3600)
     old = temporary(tmp_path, machine="11111111", pid=1, age=atomic_files.STALE_SECONDS + 60)
     reused = temporary(tmp_path, pid=os.getppid(), age=atomic_files.STALE_SECONDS + 60)
@@ -121,7 +121,7 @@ def test_an_old_folder_with_a_fresh_file_is_in_use(tmp_path):
     assert sweep(tmp_path) == []
 
 
-def test_what_only_resembles_a_temporary_is_never_swept(tmp_path):
+def test_names_that_only_resemble_temporaries_are_never_swept(tmp_path):
     for name in (".regard-tmp-", ".regard-tmp-notes.txt", ".regard-tmp-zzzzzzzz-1-01234567-0"):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (0, 0))

@@ -1,4 +1,4 @@
-"""Gold written by hand for sentences built by hand, to hold the realisers to what a linguist would write."""
+"""Gold written by hand for sentences built by hand, against the output of the realisers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def links(pair: SyntheticPair) -> set[str]:
 
 
 def tree(words, pos, heads, relations) -> list[str]:
-    """One line a word: form, tag, relation, head."""
+    """One line per word: form, tag, relation, head."""
     return [
         f"{word} {tag} {relation} {words[head] if head >= 0 else '-'}"
         for word, tag, head, relation in zip(words, pos, heads, relations, strict=True)

@@ -57,7 +57,7 @@ def test_wrong_requests(kind: str) -> None:
     assert (caught.value.argument, caught.value.value) == ("count", -1)
 
 
-def test_the_feeling_follows_from_the_last_judgement() -> None:
+def test_the_sentiment_is_that_of_the_last_judgement() -> None:
     good = {word for topic in TOPICS for word in topic.words["positive"]}
     bad = {word for topic in TOPICS for word in topic.words["negative"]}
     found = opinions("train", count=500)
@@ -105,7 +105,7 @@ def test_tags_fit_their_words() -> None:
     assert set(types) == {"person", "institution", "date"}
 
 
-def test_answers_stand_in_their_passages() -> None:
+def test_answers_are_in_their_passages() -> None:
     found = questions("train", count=300)
     assert len({question.id for question in found}) == 300
     assert {question.question.split()[0] for question in found} == {"Who", "What", "Where", "When"}

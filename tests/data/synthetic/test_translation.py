@@ -1,4 +1,4 @@
-"""The synthetic translation dataset: its gold is well formed, its French agrees, its splits are what they claim."""
+"""The synthetic translation dataset: well-formed gold, agreement in French, and correct splits."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_determiners_and_adjectives_agree(train: list[SyntheticPair], compositio
 
 
 def test_verbs_agree_in_number(train: list[SyntheticPair]) -> None:
-    """The finite verb matches its subject, whatever stands between them."""
+    """The finite verb agrees with its subject, whatever is between them."""
     singular = {verb.french_present[1] for verb in VERBS} | {"a", "est", "était", "avait"}
     plural = {verb.french_present[3] for verb in VERBS} | {"ont", "sont", "étaient", "avaient"}
     nouns = features_of_nouns()
