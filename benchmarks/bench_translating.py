@@ -20,7 +20,7 @@ from pathlib import Path
 import regard
 from regard.data.synthetic.translation import sentences
 from regard.experiments.demo import SETTINGS
-from regard.generation.backend import MANY, VARIABLE
+from regard.generation.backend import MAX_KERNEL_ROWS, VARIABLE
 from regard.tasks.translate.predictor import Translator
 
 COUNT = 200
@@ -52,7 +52,7 @@ def compare(translator: Translator, texts: Sequence[str], *, num_beams: int, tog
     ratio = statistics.median(b / a for a, b in zip(times["kernels"], times["torch"], strict=True))
     speeds = ", ".join(f"{name} {len(texts) / statistics.median(found):.1f}" for name, found in times.items())
     how = "together" if together else "one at a time"
-    auto = "torch" if together and num_beams * len(texts) > MANY else "the kernels once they are loaded"
+    auto = "torch" if together and num_beams * len(texts) > MAX_KERNEL_ROWS else "the kernels once they are loaded"
     print(
         f"{how}, beams {num_beams}: {speeds} sentences/s; kernels / torch {ratio:.2f}, median of {rounds}; auto takes "
         f"{auto}; {same} of {len(texts)} translations are the same",

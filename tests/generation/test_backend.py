@@ -77,14 +77,14 @@ def test_short_work_that_comes_again_and_again_is_worth_them(gpt: GPT, monkeypat
     found = []
     for _ in range(3):
         monkeypatch.delitem(sys.modules, "regard.generation.compiled.kernels", raising=False)
-        steps = int(0.45 * backend.LOADING / backend.TORCH_BLOCK / gpt.config.num_layers)
+        steps = int(0.45 * backend.LOAD_SECONDS / backend.TORCH_SECONDS_PER_BLOCK / gpt.config.num_layers)
         found.append(type(backend.gpt_decoder(gpt, steps=steps)))
     assert found == [TorchGPTDecoder, TorchGPTDecoder, CompiledGPTDecoder]
 
 
 def test_many_texts_at_once_are_served_by_torch(gpt: GPT) -> None:
-    assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MANY), CompiledGPTDecoder)
-    assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MANY + 1), TorchGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MAX_KERNEL_ROWS), CompiledGPTDecoder)
+    assert isinstance(backend.gpt_decoder(gpt, steps=10**6, rows=backend.MAX_KERNEL_ROWS + 1), TorchGPTDecoder)
     assert isinstance(backend.gpt_decoder(gpt, rows=99, backend="kernels"), CompiledGPTDecoder)
     quantize_weights(gpt, "int8")
     assert isinstance(backend.gpt_decoder(gpt, rows=99), CompiledGPTDecoder)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.generation import sampling
 from regard.generation.config import SamplingConfig
-from regard.generation.sampling import Sampler, likely, penalised
+from regard.generation.sampling import Sampler, apply_repetition_penalty, filtered_probabilities
 from regard.utils.errors import UsageError
 
 # Probabilities 0.4, 0.3, 0.2, 0.1, in another order.
@@ -20,7 +20,7 @@ LOGITS = torch.tensor([[0.2, 0.4, 0.1, 0.3]]).log()
 
 def kept(**settings: Any) -> list[float]:
     config = SamplingConfig(**{"temperature": 1.0, "top_k": None, **settings})
-    return [round(value, 6) for value in likely(LOGITS, config)[0].tolist()]
+    return [round(value, 6) for value in filtered_probabilities(LOGITS, config)[0].tolist()]
 
 
 def test_what_each_filter_keeps() -> None:
@@ -101,9 +101,9 @@ def test_drawing_takes_one_thread_and_gives_the_others_back(
 
     def penalty(logits: torch.Tensor, *rest: Any) -> torch.Tensor:
         seen.append(torch.get_num_threads())
-        return penalised(logits, *rest)
+        return apply_repetition_penalty(logits, *rest)
 
-    monkeypatch.setattr(sampling, "penalised", penalty)
+    monkeypatch.setattr(sampling, "apply_repetition_penalty", penalty)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -116,7 +116,7 @@ def test_drawing_takes_one_thread_and_gives_the_others_back(
 
 def test_the_penalty_makes_what_was_there_less_likely() -> None:
     logits = torch.tensor([[2.0, -2.0, 1.0], [2.0, -2.0, 1.0]])
-    found = penalised(logits, [[0, 1, 0], []], 2.0)
+    found = apply_repetition_penalty(logits, [[0, 1, 0], []], 2.0)
     assert found.tolist() == [[1.0, -4.0, 1.0], [2.0, -2.0, 1.0]]
     assert logits[0, 0] == 2.0, "what was given stays as it is"
 
@@ -132,7 +132,7 @@ def test_something_is_always_left_and_sums_to_one(
     logits: list[float], temperature: float, top_k: int | None, top_p: float | None, min_p: float | None
 ) -> None:
     config = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    found = likely(torch.tensor([logits]), config)[0]
+    found = filtered_probabilities(torch.tensor([logits]), config)[0]
     assert found.sum().item() == pytest.approx(1, abs=1e-5)
     assert found[max(range(len(logits)), key=lambda i: (torch.tensor(logits)[i].item(), -i))] > 0
     assert (found > 0).sum() <= (top_k or len(logits))

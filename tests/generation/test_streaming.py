@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.generation.streaming import TextStream, behind, certain_length, text_chunks
+from regard.generation.streaming import TextStream, decode_after, final_length, text_chunks
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import RegardError
@@ -97,7 +97,7 @@ def test_a_last_word_may_be_rewritten() -> None:
     ],
 )
 def test_what_is_certain(text: str, certain: str) -> None:
-    assert text[: certain_length(text)] == certain
+    assert text[: final_length(text)] == certain
 
 
 def test_text_that_was_taken_back_is_an_error() -> None:
@@ -119,5 +119,5 @@ def test_text_behind_a_text_keeps_the_space_before_its_first_word() -> None:
     def decode(ids: Sequence[int]) -> str:
         return " ".join(words[i] for i in ids)
 
-    assert behind(decode, [0, 1])([2, 0]) == " sat the"
-    assert behind(decode, [])([2, 0]) == "sat the"
+    assert decode_after(decode, [0, 1])([2, 0]) == " sat the"
+    assert decode_after(decode, [])([2, 0]) == "sat the"

@@ -10,7 +10,7 @@ from regard.inspection.views import causal_training
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
 from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.score.predictor import Scorer
+from regard.tasks.score.predictor import TextScorer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError
 from regard.views.tokens import CausalTraining, causal_view
@@ -41,7 +41,7 @@ def test_m95_a_triangle_with_targets_and_losses(text_generator: TextGenerator) -
         with torch.no_grad():
             logits = text_generator.model(torch.tensor([ids[: place + 1]]))[0, -1]
         assert loss == pytest.approx(-logits.log_softmax(-1)[ids[place + 1]].item(), abs=1e-5)
-    assert training.loss == pytest.approx(Scorer.adapt(text_generator)("a bad cab").loss, abs=1e-5)
+    assert training.loss == pytest.approx(TextScorer.adapt(text_generator)("a bad cab").loss, abs=1e-5)
 
 
 def test_m95_loss_positions_are_listed(text_generator: TextGenerator) -> None:

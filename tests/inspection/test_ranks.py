@@ -24,7 +24,7 @@ from regard.nn.lora import LoRAConfig, add_adapters, merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.quantized import quantize_weights
 from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.score.predictor import Scorer
+from regard.tasks.score.predictor import TextScorer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError
 from regard.views.studies import Ranks, ranks_view
@@ -144,9 +144,9 @@ def test_the_curve_ends_with_the_unchanged_model(text_generator: TextGenerator) 
     text = "a bad cab faced a decade."
     curve = rank_curve(text_generator, text)
     assert list(curve) == [0, 1, 2, 4, 5]
-    assert curve[5] == Scorer.adapt(text_generator)(text).loss
+    assert curve[5] == TextScorer.adapt(text_generator)(text).loss
     truncated: Any = truncate_values(text_generator.model, 2)
-    by_hand = Scorer(truncated, text_generator.tokenizer)(text).loss
+    by_hand = TextScorer(truncated, text_generator.tokenizer)(text).loss
     assert rank_curve(text_generator, text, ranks=[2]) == {2: pytest.approx(by_hand)}
     assert not math.isclose(curve[1], curve[5])
 

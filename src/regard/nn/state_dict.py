@@ -30,14 +30,14 @@ def trainable_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in unique_tensors(module).items() if name not in frozen}
 
 
-def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, learned_only: bool = False) -> None:
+def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, trainable_only: bool = False) -> None:
     """Copy `tensors` into a module. Names and shapes must match exactly, otherwise nothing is changed.
 
-    Tied weights are expected under their first name, as in `unique_tensors`. With `learned_only`, frozen parameters are
-    not expected and stay as they are. A module that was built inside `empty_weights` takes the tensors themselves, and
-    removes them from a dict, so that memory never holds them twice.
+    Tied weights are expected under their first name, as in `unique_tensors`. With `trainable_only`, frozen parameters
+    are not expected and stay as they are. A module that was built inside `empty_weights` takes the tensors themselves
+    and removes them from `tensors` if that is a dict, so that memory never holds them twice.
     """
-    expected = trainable_tensors(module) if learned_only else unique_tensors(module)
+    expected = trainable_tensors(module) if trainable_only else unique_tensors(module)
     check_fit(tensors, expected, type(module).__name__)
     with torch.no_grad():
         for name in expected:
@@ -62,11 +62,14 @@ def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.
             wrong["of another shape"].append(f"{name} is {_shape(given)} instead of {_shape(wanted)}")
         if given.is_floating_point() != wanted.is_floating_point():
             wrong["of another type"].append(f"{name} is {given.dtype} instead of {wanted.dtype}")
-    if any(wrong.values()):
-        details = "; ".join(f"{reason}: {shorten_list(names)}" for reason, names in wrong.items() if names)
+    wrong = {reason: names for reason, names in wrong.items() if names}
+    if wrong:
+        details = "; ".join(f"{reason}: {shorten_list(names)}" for reason, names in wrong.items())
         raise FolderError(
             f"these weights do not fit a {class_name} with this config; {details}. "
-            "Config and weights belong to different models."
+            "Config and weights belong to different models.",
+            argument="tensors",
+            value=wrong,
         )
 
 

@@ -133,9 +133,9 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
     num_heads, _, head_dim = steps.queries.shape
     data = {
         "address": steps.address,
-        "width": steps.inputs.shape[1],
-        "heads": num_heads,
-        "headWidth": head_dim,
+        "d_model": steps.inputs.shape[1],
+        "num_heads": num_heads,
+        "head_dim": head_dim,
         "embedded": steps.embedded,
         "rows": [token_label(token) for token in steps.rows],
         "columns": [token_label(token) for token in steps.columns],
@@ -207,7 +207,7 @@ def _scales(parts: Parts) -> dict[str, dict[str, float]]:
 
 def _draw(parts: Parts, data: dict[str, Any]) -> Picture:
     """The figure as a still picture: the five steps from top to bottom, a line for each head."""
-    num_heads, head_dim, memory = data["heads"], data["headWidth"], parts["memory"]
+    num_heads, head_dim, memory = data["num_heads"], data["head_dim"], parts["memory"]
     width, margin, indent = 1000, 28, 66
     inner = width - indent - margin
     num_rows = min(max(len(data["rows"]), len(data["columns"])), MAX_TOKENS)
@@ -251,7 +251,7 @@ def _draw(parts: Parts, data: dict[str, Any]) -> Picture:
         draw(matrix, indent, y + 34, inner, strip)
         y += 58 + strip
     y += 18
-    heading(3, y, f"Split into {num_heads} heads: multiply by the matrices of each, {data['width']} × {head_dim}")
+    heading(3, y, f"Split into {num_heads} heads: multiply by the matrices of each, {data['d_model']} × {head_dim}")
     column = inner / num_heads
     w = min(60.0, column - 6)
     for index, matrix in enumerate(parts["matrices"]):

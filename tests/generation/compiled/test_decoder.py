@@ -74,7 +74,7 @@ def random_ids(*shape: int) -> Tensor:
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Every model is worth so many threads."""
-    monkeypatch.setattr(decoder_module, "SHARED_FROM", 0)
+    monkeypatch.setattr(decoder_module, "MULTITHREAD_BYTES", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
     yield request.param
 
@@ -200,14 +200,14 @@ def test_a_translation_may_be_longer_than_the_room_it_began_with() -> None:
     ids = random_ids(2, 5)
     for decoder in (fast_one, slow):
         decoder.prefill(ids, torch.tensor([5, 3]))
-    for number in range(2 * decoder_module.ROOM + 3):
+    for number in range(2 * decoder_module.SPARE_POSITIONS + 3):
         new = torch.tensor([number % SIZE, 7])
         a, b = fast_one.step(new), slow.step(new)
     torch.testing.assert_close(a, b, **EXACT)
 
 
 def test_decoders_of_several_threads_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_module, "SHARED_FROM", 0)
+    monkeypatch.setattr(decoder_module, "MULTITHREAD_BYTES", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     model, results = make_gpt(), {}
 
@@ -307,7 +307,7 @@ def test_ids_and_positions_that_are_not_there_are_refused() -> None:
 
 
 def test_a_job_that_was_broken_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_module, "SHARED_FROM", 0)
+    monkeypatch.setattr(decoder_module, "MULTITHREAD_BYTES", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     model, ids = make_gpt(), random_ids(1, 3)
     decoder = CompiledGPTDecoder(model)
