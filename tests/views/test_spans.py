@@ -1,4 +1,4 @@
-"""The view of an answer in its passage: its data, its still picture, and what it refuses."""
+"""The view of an answer in its passage: its data, its still picture, and errors."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class _Run:
 
 
 class _Beams:
-    """The beams of A unfinished sentences, `beam_size` each; row a · beam_size + b of the decoder is beam b of sentence a."""
+    """The beams of A unfinished sentences: row a · beam_size + b of the decoder is beam b of sentence a."""
 
     def __init__(self, run: _Run, *, prefer_ends: bool) -> None:
         batch = len(run.log_probs)
