@@ -77,7 +77,7 @@ def test_each_matrix_has_its_name_and_true_shape(some_steps: Make) -> None:
 
 
 def test_wide_matrices_are_sampled_and_never_averaged(some_steps: Make) -> None:
-    steps = some_steps(2, 2, width=1031, heads=2, head_dim=131, cross=False)
+    steps = some_steps(2, 2, d_model=1031, num_heads=2, head_dim=131, cross=False)
     data = steps_view(steps, title="t").data
     for part, array in (
         ("inputs", steps.inputs),
