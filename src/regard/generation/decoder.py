@@ -144,7 +144,7 @@ class TorchGPTDecoder(SpeculativeDecoder):
         model = self._model
         _check_eval(model)
         longest = ids.shape[1]
-        check_context(longest, model.config.context_length)
+        check_fits(longest, model.config.context_length)
         self.caches, self._padding = model.new_caches(), None
         if bool((lengths != longest).any()):
             self._padding = longest - lengths
@@ -156,8 +156,7 @@ class TorchGPTDecoder(SpeculativeDecoder):
     def extend(self, ids: Tensor) -> Tensor:
         if not self.caches:
             raise no_context()
-        context_length = self._model.config.context_length
-        check_context(context_length - self.max_new_tokens + ids.shape[1], context_length)
+        check_fits(self.caches[0].self_attention.length + ids.shape[1], self._model.config.context_length)
         hidden = self._model.decode(ids, caches=self.caches, padding=self._padding)
         return self._model.logits(hidden)[..., : self._vocab_size]
 
@@ -200,7 +199,7 @@ def _check_eval(model: nn.Module) -> None:
         raise UsageError(message, argument="model", hint="model.eval()")
 
 
-def check_context(tokens: int, context_length: int) -> None:
+def check_fits(tokens: int, context_length: int) -> None:
     if tokens > context_length:
         message = f"{tokens} tokens do not fit into a context of {context_length}."
         raise UsageError(message, argument="ids", value=tokens)

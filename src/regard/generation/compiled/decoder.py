@@ -20,13 +20,7 @@ from regard.generation.compiled import kernels as k
 from regard.generation.compiled.intrinsics import ABANDONED, wait_for
 from regard.generation.compiled.program import Program, gpt_program, head_program, translation_program
 from regard.generation.compiled.thread_pool import MAX_THREADS, replace_pool, thread_pool
-from regard.generation.decoder import (
-    SpeculativeDecoder,
-    TorchGPTDecoder,
-    TorchSeq2SeqDecoder,
-    check_context,
-    no_context,
-)
+from regard.generation.decoder import SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder, check_fits, no_context
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
 from regard.nn.blocks import Block
@@ -222,7 +216,7 @@ class CompiledGPTDecoder(SpeculativeDecoder):
     @torch.no_grad()
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
         model, (rows, longest) = self._model, ids.shape
-        check_context(longest, model.config.context_length)
+        check_fits(longest, model.config.context_length)
         self._cache.start(rows, min(model.config.context_length, longest + SPARE_POSITIONS))
         if ids.numel() <= MAX_KERNEL_PREFILL and bool((lengths == longest).all()):
             return self.extend(ids)[:, -1]
@@ -249,8 +243,7 @@ class CompiledGPTDecoder(SpeculativeDecoder):
         rows, count = ids.shape
         if rows != len(self._cache.lengths):
             raise no_context()
-        context_length = self._model.config.context_length
-        check_context(context_length - self.max_new_tokens + count, context_length)
+        check_fits(int(self._cache.lengths.max(initial=0)) + count, self._model.config.context_length)
         positions, of_slot = self._cache.extend(count), np.repeat(np.arange(rows), count)
         self._runner.run(ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache)
         return self._capped(self._runner.logits()).view(rows, count, -1)
@@ -315,7 +308,7 @@ class CompiledSeq2SeqDecoder:
         if len(ids) != len(self._cache.lengths) or not len(ids):
             raise no_context()
         if self.max_new_tokens is not None:
-            check_context(int(self._cache.lengths.max()) + 1, self.max_new_tokens)
+            check_fits(int(self._cache.lengths.max()) + 1, self.max_new_tokens)
         positions = self._cache.extend(1)
         if positions.max() >= self._runner.program.capacity and self.max_new_tokens is None:
             self._runner = ProgramRunner(translation_program(self._model, 2 * int(positions.max())))

@@ -1,7 +1,7 @@
 """Instructions that numba does not expose: pointers, atomic counters, spin waits and int8 dot products.
 
 Each is a few lines of LLVM IR, inlined where a kernel calls it. `HAS_AVX2` says whether the CPU has the instructions
-for the dot products. `wait_at_barrier` synchronizes threads; it spins, since a step has hundreds of short waits.
+for the dot products. `sync` synchronizes threads; it spins, since a step has hundreds of short waits.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ yield_core = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" 
 
 
 @fast
-def wait_at_barrier(barrier: Any, size: Any) -> None:
+def sync(barrier: Any, size: Any) -> None:
     """Wait until all `size` threads have reached the barrier."""
     if size > 1:
         ticket = atomic_increment(barrier)

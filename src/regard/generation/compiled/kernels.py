@@ -18,15 +18,7 @@ import math
 import numpy as np
 from numba import carray
 
-from regard.generation.compiled.intrinsics import (
-    HAS_AVX2,
-    dot_int4_avx2,
-    dot_int8_avx2,
-    fast,
-    float_of,
-    pointer,
-    wait_at_barrier,
-)
+from regard.generation.compiled.intrinsics import HAS_AVX2, dot_int4_avx2, dot_int8_avx2, fast, float_of, pointer, sync
 
 # The columns of a program. Addresses point to arrays that the decoder keeps alive; 0 is the null address.
 OPERATION, SOURCE, TARGET = range(3)  # SOURCE and TARGET: the first column of `state` to read and to write
@@ -538,4 +530,4 @@ def run(
             for slot in range(rank, len(state), size):
                 x = state[slot, op[SOURCE] : op[SOURCE] + op[COLUMNS]]
                 _normalize(x, x, op[NORM], op[NORM_WEIGHT], op[NORM_BIAS], constants[op[EPS]])
-        wait_at_barrier(barrier_address, size)
+        sync(barrier_address, size)
