@@ -1,7 +1,7 @@
-"""What looking costs: a forward pass at 2,048 tokens with and without `capture`, and the memory it adds.
+"""The cost of `capture`: the time of a forward pass over 2,048 tokens with and without it, and the memory it adds.
 
-Alternating pairs, so that a noisy machine disturbs both alike; printed are the median ratio and the added bytes at
-512, 1,024 and 2,048 tokens, which must grow like the tokens, not like their square.
+The two alternate, so that noise affects both. Prints the median ratio, and the added bytes at 512, 1,024 and 2,048
+tokens, which must grow linearly, not quadratically.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A corpus of a gigabyte: what training on it takes of memory, and how soon a second run begins.
+"""A corpus of 1 GB: the memory that training needs, and the start-up time of a second run.
 
     python benchmarks/bench_corpus.py [--megabytes 1000] [--steps 5]
 
 The text is the built-in synthetic dataset's sentences, shuffled and mixed with invented words: twenty chapters, more
-than what a vocabulary is learned from, again and again. Both runs are processes of their own, as a user starts them;
-the first learns the tokens and writes the ids to the cache, the second finds them there. Measured by `regard train`
-itself: the most memory that each held, and the time from torch's import to the first step of the second.
+than the tokenizer is trained on, repeated. Each run is its own process: the first trains the tokenizer and writes the
+ids to the cache, the second reads them. `regard train` itself measures the peak memory of each run, and the time from
+the import of torch to the first step of the second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long files of pairs take to read: a million pairs from each kind of file, seconds."""
+"""The time to read a million sentence pairs from each file format, in seconds."""
 
 from __future__ import annotations
 

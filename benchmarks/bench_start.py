@@ -1,4 +1,4 @@
-"""How long regard takes to answer: `regard --help` and `import regard`, in fresh processes, best and median of ten."""
+"""Start-up time of `regard --help` and `import regard` in new processes: best and median of ten."""
 
 from __future__ import annotations
 

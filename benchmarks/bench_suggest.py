@@ -2,8 +2,8 @@
 
     python benchmarks/bench_suggest.py [--model FOLDER]
 
-Without a model, one of size tiny is trained on the built-in synthetic dataset's stories for a few steps: what it has
-learned does not change the time. A person types a sentence; every prefix of it is a call.
+Without --model, a tiny model is trained for a few steps on the stories of the built-in synthetic dataset; its quality
+does not affect the time. There is a call for every prefix of a sentence, as if a user typed it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Training speed: regard's translator beside a MarianMT of `transformers`, same shape, same batches.
+"""Training speed of regard's translation model and MarianMT of `transformers`, with the same shape and batches.
 
-Both in fp32 with SDPA, fused AdamW, gradient clipping, dropout 0.1, eager, two threads, each in a process of its own as
-its users run it. Printed: real (not padding) target tokens per second of both and their ratio, in alternating rounds.
+Both run in fp32 with SDPA, fused AdamW, gradient clipping, dropout 0.1, without compilation, with two threads, each in
+its own process. Prints target tokens per second without padding for both, and their ratio, in alternating rounds.
 
     python benchmarks/bench_training_speed.py [--data FOLDER] [--width 256] [--rounds 5]
 """

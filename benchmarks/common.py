@@ -1,4 +1,4 @@
-"""What the benchmarks share: their data, tools that take turns, and what memory they take."""
+"""Shared code of the benchmarks: data folders, libraries in processes of their own, memory."""
 
 from __future__ import annotations
 

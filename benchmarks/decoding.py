@@ -1,18 +1,18 @@
-"""Writing with a GPT-2-sized model on a CPU, beside the tools that people use for it.
+"""Text generation with a model of the size of GPT-2 on a CPU, compared with other libraries.
 
     python benchmarks/decoding.py [--rounds 5] [--context 32]
 
-A GPT-2 of 124 M random weights, the same for all; a prompt of `--context` tokens, 64 new tokens, greedy, one text. The
-time of 65 new tokens less that of one is the time of 64, so that reading the prompt does not count. Each tool runs in
-a process of its own, and all take turns; printed are tokens a second, and the median of the rounds' ratios.
+All libraries run the same GPT-2 with 124 M random weights: a prompt of `--context` tokens, then 64 new tokens, greedy,
+batch size 1. The time of 64 tokens is that of 65 minus that of 1, so the prompt does not count. Each library runs in
+its own process, and the processes alternate. Prints tokens per second and the median of the ratios of all rounds.
 
-    python benchmarks/decoding.py --contexts    # a token after 900 others beside one after 32
-    python benchmarks/decoding.py --prompt      # reading a prompt of 500 tokens, beside transformers
-    python benchmarks/decoding.py --memory      # what 8 bits add to the memory of a process with torch in it
-    python benchmarks/decoding.py --compile     # how long a new machine compiles, and how long it loads afterwards
+    python benchmarks/decoding.py --contexts    # time per token after 900 tokens and after 32
+    python benchmarks/decoding.py --prompt      # prefill of 500 tokens, compared with transformers
+    python benchmarks/decoding.py --memory      # memory that a model adds to a process with torch
+    python benchmarks/decoding.py --compile     # time to compile the kernels, and to load them from the cache
 
-Peers that are not installed are left out, and it is said how to get them. The extra `bench` brings all but
-llama-cpp-python, which is built from source for a quarter of an hour.
+Libraries that are not installed are skipped, with a hint how to install them. The extra `bench` installs all but
+llama-cpp-python, which takes about 15 minutes to build from source.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from common import Tool, memory
 
 NEW = 64
 SIZE = 50_257
-Run = Callable[[list[int], int], list[int]]  # goes on with a prompt, greedily, by so many tokens
+Run = Callable[[list[int], int], list[int]]  # prompt, number of new tokens → new tokens, greedy
 
 
 def make_folder(path: Path) -> None:
-    """A GPT-2 of random weights as `transformers` stores it, with a vocabulary of made-up words."""
+    """Save a GPT-2 with random weights and a vocabulary of invented words with `transformers`."""
     from tokenizers import Tokenizer, models
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -62,7 +62,7 @@ def word(number: int) -> str:
     return f"w{number}"
 
 
-# The tools ---------------------------------------------------------------------------------------------------------
+# Libraries ---------------------------------------------------------------------------------------------------------
 
 
 def regard_decoder(folder: Path, precision: Any) -> Any:
@@ -92,7 +92,7 @@ def regard_generator(folder: Path, precision: Any) -> Run:
 
     def run(prompt: list[int], count: int) -> list[int]:
         sampling = SamplingConfig(temperature=0.0, max_new_tokens=count)
-        return [written.id for written in GenerationState(decoder, [prompt], config=sampling, context=1024)]
+        return [token.id for token in GenerationState(decoder, [prompt], config=sampling, context=1024)]
 
     return run
 
@@ -135,7 +135,7 @@ def ctranslate2_generator(folder: Path, kind: str) -> Run:
     return run
 
 
-def llama_text_generator(folder: Path, kind: str) -> Run:
+def llama_generator(folder: Path, kind: str) -> Run:
     from llama_cpp import Llama
 
     path = folder / f"{kind}.gguf"
@@ -149,7 +149,7 @@ def llama_text_generator(folder: Path, kind: str) -> Run:
         model.eval(prompt)
         found = []
         for _ in range(count):
-            # The newest token's logits where llama.cpp has them, which is quicker than its Python sampler.
+            # Reads the logits from llama.cpp's memory, which is faster than its Python sampler.
             found.append(int(np.argmax(np.ctypeslib.as_array(model._ctx.get_logits(), shape=(SIZE,)))))
             if len(found) < count:
                 model.eval(found[-1:])
@@ -159,32 +159,32 @@ def llama_text_generator(folder: Path, kind: str) -> Run:
 
 
 def write_gguf(folder: Path, path: Path, kind: str) -> None:
-    """The same weights in llama.cpp's format: matrices in `kind`, the rest in fp32."""
+    """Save the same weights in llama.cpp's format: matrices in `kind`, other tensors in fp32."""
     import gguf
     from gguf.quants import quantize
     from safetensors.numpy import load_file
 
     weights = load_file(folder / "model.safetensors")
-    text_generator = gguf.GGUFWriter(str(path), "gpt2")
-    text_generator.add_block_count(12)
-    text_generator.add_context_length(1024)
-    text_generator.add_embedding_length(768)
-    text_generator.add_feed_forward_length(3072)
-    text_generator.add_head_count(12)
-    text_generator.add_layer_norm_eps(1e-5)
-    text_generator.add_tokenizer_model("gpt2")
-    text_generator.add_token_list([word(i) for i in range(SIZE)])
-    text_generator.add_token_merges(["w 0"])
-    text_generator.add_bos_token_id(SIZE - 1)
-    text_generator.add_eos_token_id(SIZE - 1)
+    writer = gguf.GGUFWriter(str(path), "gpt2")
+    writer.add_block_count(12)
+    writer.add_context_length(1024)
+    writer.add_embedding_length(768)
+    writer.add_feed_forward_length(3072)
+    writer.add_head_count(12)
+    writer.add_layer_norm_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list([word(i) for i in range(SIZE)])
+    writer.add_token_merges(["w 0"])
+    writer.add_bos_token_id(SIZE - 1)
+    writer.add_eos_token_id(SIZE - 1)
     quantized = getattr(gguf.GGMLQuantizationType, kind)
 
     def add(name: str, array: Any, *, packed: bool) -> None:
         array = np.ascontiguousarray(array.astype(np.float32))
         if packed:
-            text_generator.add_tensor(name, quantize(array, quantized), raw_dtype=quantized)
+            writer.add_tensor(name, quantize(array, quantized), raw_dtype=quantized)
         else:
-            text_generator.add_tensor(name, array)
+            writer.add_tensor(name, array)
 
     find = lambda name: weights.get(f"transformer.{name}", weights.get(name))  # noqa: E731
     add("token_embd.weight", find("wte.weight"), packed=True)
@@ -206,10 +206,10 @@ def write_gguf(folder: Path, path: Path, kind: str) -> None:
             matrix, is_norm = find(f"h.{layer}.{theirs}.weight"), mine.endswith("norm")
             add(f"blk.{layer}.{mine}.weight", matrix if is_norm else matrix.T, packed=not is_norm)
             add(f"blk.{layer}.{mine}.bias", find(f"h.{layer}.{theirs}.bias"), packed=False)
-    text_generator.write_header_to_file()
-    text_generator.write_kv_data_to_file()
-    text_generator.write_tensors_to_file()
-    text_generator.close()
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 TOOLS: dict[str, Callable[[Path], Run]] = {
@@ -219,8 +219,8 @@ TOOLS: dict[str, Callable[[Path], Run]] = {
     "transformers fp32": transformers_generator,
     "CTranslate2 fp32": lambda folder: ctranslate2_generator(folder, "float32"),
     "CTranslate2 int8": lambda folder: ctranslate2_generator(folder, "int8"),
-    "llama.cpp Q8_0": lambda folder: llama_text_generator(folder, "Q8_0"),
-    "llama.cpp Q4_0": lambda folder: llama_text_generator(folder, "Q4_0"),
+    "llama.cpp Q8_0": lambda folder: llama_generator(folder, "Q8_0"),
+    "llama.cpp Q4_0": lambda folder: llama_generator(folder, "Q4_0"),
 }
 MODULES = {
     "regard": ("regard",),
@@ -229,18 +229,18 @@ MODULES = {
     "llama.cpp": ("llama_cpp", "gguf"),  # gguf writes the model
 }
 INSTALL = {
-    "llama_cpp": "pip install -c constraints.txt llama-cpp-python (needs a C++ compiler and a quarter of an hour)",
+    "llama_cpp": "pip install -c constraints.txt llama-cpp-python (needs a C++ compiler and about 15 minutes)",
     "": 'pip install -c constraints.txt -e ".[bench]"',
 }
 
 
 def installed() -> list[str]:
-    """The tools that can run here; of the others it is said how to get them."""
+    """The libraries that are installed. Prints how to install the others."""
     found = []
     for name in TOOLS:
         missing = [module for module in MODULES[name.split()[0]] if importlib.util.find_spec(module) is None]
         for module in missing:
-            print(f"{name} is left out, {module} is not installed: {INSTALL.get(module, INSTALL[''])}")
+            print(f"{name} is skipped, {module} is not installed: {INSTALL.get(module, INSTALL[''])}")
         if not missing:
             found.append(name)
     return found
@@ -277,7 +277,7 @@ def compare(folder: Path, context: int, rounds: int) -> None:
     for ours, theirs, mark in PAIRS:
         if theirs in speeds:
             ratio = statistics.median(a / b for a, b in zip(speeds[ours], speeds[theirs], strict=True))
-            print(f"{ours} / {theirs}: {ratio:.2f} (mark {mark})")
+            print(f"{ours} / {theirs}: {ratio:.2f} (goal {mark})")
     for tool in tools.values():
         tool.close()
 
@@ -287,12 +287,12 @@ def random_prompt(length: int) -> list[int]:
 
 
 def seconds_of_new(tool: Tool, prompt: list[int]) -> float:
-    """The time of NEW tokens: that of one more, less that of the first, which reads the prompt."""
+    """The time of NEW tokens without the prefill: the time of NEW + 1 tokens minus that of 1."""
     return tool.run(prompt, NEW + 1)[1] - tool.run(prompt, 1)[1]
 
 
 def compare_contexts(folder: Path, rounds: int) -> None:
-    """How much slower a token is after 900 than after 32."""
+    """Compare the time per token after 900 tokens with that after 32."""
     for precision in ("fp32", "int8", "int4"):
         process = multiprocessing.get_context("spawn").Process(
             target=measure_contexts, args=(str(folder), precision, rounds)
@@ -302,12 +302,12 @@ def compare_contexts(folder: Path, rounds: int) -> None:
 
 
 def measure_contexts(folder: str, precision: str, rounds: int) -> None:
-    """In a process of its own; the first new token, which reads the prompt, does not count."""
+    """Runs in its own process. The prefill does not count."""
     decoder = regard_decoder(Path(folder), precision)
 
     def milliseconds(length: int) -> float:
         decoder.prefill(torch.tensor([random_prompt(length)]), torch.tensor([length]))
-        time.sleep(0.3)  # until torch's threads have gone to sleep
+        time.sleep(0.3)  # until torch's threads sleep
         start = time.perf_counter()
         for number in range(NEW):
             decoder.step(torch.tensor([number]))
@@ -317,35 +317,35 @@ def measure_contexts(folder: str, precision: str, rounds: int) -> None:
     found = [(milliseconds(900), milliseconds(32)) for _ in range(rounds)]
     late, soon = (statistics.median(times) for times in zip(*found, strict=True))
     ratio = statistics.median(long / short for long, short in found)
-    print(f"regard {precision}: a token takes {late:.2f} ms at 900, {soon:.2f} at 32, {ratio:.2f} × as long (mark 1.5)")
+    print(f"regard {precision}: a token takes {late:.2f} ms at 900, {soon:.2f} at 32, {ratio:.2f} × as long (goal 1.5)")
 
 
 def compare_prompts(folder: Path, rounds: int) -> None:
-    """Reading 500 tokens: the time to the first new one."""
+    """Compare the time to the first token after a prompt of 500 tokens."""
     prompt, theirs = random_prompt(500), Tool(make_run, "transformers fp32", folder)
     for precision in ("fp32", "int8", "int4"):
         ours = Tool(make_run, f"regard {precision}", folder)
         for tool in (ours, theirs):
             tool.run(prompt, 1)
         ratios = [theirs.run(prompt, 1)[1] / ours.run(prompt, 1)[1] for _ in range(rounds)]
-        print(f"500-token prompt, regard {precision}: {statistics.median(ratios):.2f} × transformers' speed (mark 0.9)")
+        print(f"500-token prompt, regard {precision}: {statistics.median(ratios):.2f} × transformers' speed (goal 0.9)")
         ours.close()
     theirs.close()
 
 
 def measure_memory(folder: str, precision: str) -> None:
-    """In a process of its own: what loading and writing add to torch."""
+    """Runs in its own process: the memory that loading and generation add to torch."""
     torch.ones(1).add(1)
     before = memory("VmRSS")
     run = regard_generator(Path(folder), precision)
     run(list(range(32)), NEW)
     gc.collect()
-    now, most = memory("VmRSS") - before, memory("VmHWM") - before
-    print(f"regard {precision}: {now:.0f} MB added to `import torch`, {most:.0f} at the peak")
+    now, peak = memory("VmRSS") - before, memory("VmHWM") - before
+    print(f"regard {precision}: {now:.0f} MB added to `import torch`, {peak:.0f} at the peak")
 
 
 def measure_compilation() -> None:
-    """The kernels in new processes: first with an empty cache, then with what that left behind."""
+    """Load the kernels in two new processes: first with an empty cache, then with the cache of the first."""
     with tempfile.TemporaryDirectory() as cache:
         for what in ("compiling", "loading"):
             run = [sys.executable, "-c", COMPILE]
@@ -353,7 +353,7 @@ def measure_compilation() -> None:
             if found.returncode:
                 raise SystemExit(found.stderr)
             wall, busy = map(float, found.stdout.split())
-            print(f"{what} the kernels: {wall:.1f} s, {busy:.1f} s of them computing" + " (mark 20)" * (what[0] == "c"))
+            print(f"{what} the kernels: {wall:.1f} s, {busy:.1f} s of them computing" + " (goal 20)" * (what[0] == "c"))
 
 
 COMPILE = """
@@ -367,34 +367,34 @@ print(time.perf_counter() - wall, time.process_time() - busy)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=None, help="where the random model is kept")
+    parser.add_argument("--folder", type=Path, default=None, help="folder of the random model")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--context", type=int, default=32)
-    parser.add_argument("--contexts", action="store_true", help="900 tokens beside 32")
-    parser.add_argument("--prompt", action="store_true", help="reading a prompt of 500 tokens")
+    parser.add_argument("--contexts", action="store_true", help="compare 900 tokens with 32")
+    parser.add_argument("--prompt", action="store_true", help="prefill of 500 tokens")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--compile", action="store_true", help="compiling and loading the kernels")
-    asked = parser.parse_args()
-    if asked.compile:
+    args = parser.parse_args()
+    if args.compile:
         measure_compilation()
         return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.folder or Path(temporary)
+        folder = args.folder or Path(temporary)
         if not (folder / "config.json").exists():
             make_folder(folder)
-        if asked.memory:
+        if args.memory:
             for precision in ("int8", "int4", "fp32"):
                 process = multiprocessing.get_context("spawn").Process(
                     target=measure_memory, args=(str(folder), precision)
                 )
                 process.start()
                 process.join()
-        elif asked.prompt:
-            compare_prompts(folder, asked.rounds)
-        elif asked.contexts:
-            compare_contexts(folder, asked.rounds)
+        elif args.prompt:
+            compare_prompts(folder, args.rounds)
+        elif args.contexts:
+            compare_contexts(folder, args.rounds)
         else:
-            compare(folder, asked.context, asked.rounds)
+            compare(folder, args.context, args.rounds)
 
 
 if __name__ == "__main__":

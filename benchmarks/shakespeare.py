@@ -1,12 +1,12 @@
-"""Tiny Shakespeare by characters: how soon regard's GPT is as good as nanoGPT's CPU recipe, and how good in its time.
+"""Tiny Shakespeare by characters: regard's GPT against nanoGPT's CPU recipe, in time to the same loss and in loss.
 
-    python benchmarks/shakespeare.py [--rounds 5] [--steps 225]          # a loss of 1.88 in a fifth of the time
-    python benchmarks/shakespeare.py --best [--seconds 115]              # the lowest loss in nanoGPT's own time
+    python benchmarks/shakespeare.py [--rounds 5] [--steps 225]          # the time to a loss of 1.88
+    python benchmarks/shakespeare.py --best [--seconds 115]              # the lowest loss in nanoGPT's time
 
-The peer is a plain GPT with nanoGPT's settings for a CPU: 4 layers, 4 heads, width 128, context 64, 2,000 steps of
-12 × 64 characters, AdamW at 1e-3 with warm-up and cosine. Its split is the first 90 % of the text. The loss is that of
-the whole validation text in windows of 64 characters that do not overlap, every position scored. Time is the wall
-clock of the training steps, without evaluation; neither is compiled. The two take turns, each round with another seed.
+The baseline is a plain GPT with nanoGPT's settings for a CPU: 4 layers, 4 heads, d_model 128, context 64, 2,000 steps
+of 12 × 64 characters, AdamW at 1e-3 with warmup and cosine decay. Both train on the first 90 % of the text. The loss is
+the mean over the whole validation text in windows of 64 characters that do not overlap. Time is the wall time of the
+training steps, without evaluation; neither model is compiled. Runs alternate, and each round has another seed.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ from regard.training.callbacks import read_metrics
 CONTEXT = 64
 GOAL = 1.88
 
-# What differs from the defaults of `regard train generate` at size tiny: the context, and steps as short as nanoGPT's.
+# Changes to the defaults of `regard train generate --size tiny`: the context, and smaller batches.
 FAST: dict[str, Any] = dict(size="tiny", tokenizer="char", context_length=CONTEXT, batch_tokens=1024)
 BEST: dict[str, Any] = dict(size="tiny", tokenizer="char", context_length=128, batch_tokens=4096)
 
 
 class PlainGPT(nn.Module):
-    """A GPT of torch's own parts, as nanoGPT builds it: learned positions, pre-norm, GELU, no biases."""
+    """A GPT of torch's own modules, as in nanoGPT: learned positions, pre-norm, GELU, no biases."""
 
-    def __init__(self, size: int, *, layers: int = 4, heads: int = 4, width: int = 128) -> None:
+    def __init__(self, vocab_size: int, *, num_layers: int = 4, num_heads: int = 4, d_model: int = 128) -> None:
         super().__init__()
-        self.heads = heads
-        self.tokens, self.positions = nn.Embedding(size, width), nn.Embedding(CONTEXT, width)
+        self.num_heads = num_heads
+        self.tokens, self.positions = nn.Embedding(vocab_size, d_model), nn.Embedding(CONTEXT, d_model)
         self.blocks = nn.ModuleList(
             nn.ModuleDict(
                 {
-                    "norm1": nn.LayerNorm(width, bias=False),
-                    "qkv": nn.Linear(width, 3 * width, bias=False),
-                    "out": nn.Linear(width, width, bias=False),
-                    "norm2": nn.LayerNorm(width, bias=False),
-                    "widen": nn.Linear(width, 4 * width, bias=False),
-                    "narrow": nn.Linear(4 * width, width, bias=False),
+                    "norm1": nn.LayerNorm(d_model, bias=False),
+                    "qkv": nn.Linear(d_model, 3 * d_model, bias=False),
+                    "out": nn.Linear(d_model, d_model, bias=False),
+                    "norm2": nn.LayerNorm(d_model, bias=False),
+                    "up": nn.Linear(d_model, 4 * d_model, bias=False),
+                    "down": nn.Linear(4 * d_model, d_model, bias=False),
                 }
             )
-            for _ in range(layers)
+            for _ in range(num_layers)
         )
-        self.norm = nn.LayerNorm(width, bias=False)
+        self.norm = nn.LayerNorm(d_model, bias=False)
         for name, param in self.named_parameters():
             if param.dim() == 2:
-                last = name.endswith(("out.weight", "narrow.weight"))
-                nn.init.normal_(param, std=0.02 / math.sqrt(2 * layers) if last else 0.02)
+                last = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(param, std=0.02 / math.sqrt(2 * num_layers) if last else 0.02)
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
         for block in self.blocks:
-            q, k, v = block["qkv"](block["norm1"](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            q, k, v = block["qkv"](block["norm1"](x)).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
             heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + block["out"](heads.transpose(1, 2).flatten(2))
-            x = x + block["narrow"](F.gelu(block["widen"](block["norm2"](x))))
+            x = x + block["down"](F.gelu(block["up"](block["norm2"](x))))
         return F.linear(self.norm(x), self.tokens.weight)
 
 
 def nano(train: Tensor, *, seed: int = 0, steps: int = 2000) -> tuple[PlainGPT, float]:
-    """nanoGPT's recipe: the model, and the seconds that its steps took."""
+    """Train with nanoGPT's recipe; returns the model and the seconds of its training steps."""
     torch.manual_seed(seed)
     model = PlainGPT(int(train.max()) + 1)
     matrices = [param for param in model.parameters() if param.dim() >= 2]
@@ -82,9 +82,9 @@ def nano(train: Tensor, *, seed: int = 0, steps: int = 2000) -> tuple[PlainGPT, 
     optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
     start = time.perf_counter()
     for step in range(steps):
-        warm, fallen = min(1.0, (step + 1) / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
+        warmup, cosine = min(1.0, (step + 1) / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
-            group["lr"] = warm * (1e-4 + 9e-4 * fallen)
+            group["lr"] = warmup * (1e-4 + 9e-4 * cosine)
         places = torch.randint(len(train) - CONTEXT - 1, (12,))
         rows = torch.stack([train[place : place + CONTEXT + 1] for place in places])
         loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
@@ -96,7 +96,7 @@ def nano(train: Tensor, *, seed: int = 0, steps: int = 2000) -> tuple[PlainGPT, 
 
 
 def ours(folder: Path, **settings: Any) -> tuple[nn.Module, float, list[str]]:
-    """regard's recipe: the model, the seconds of its steps, and its characters."""
+    """Train with regard's recipe; returns the model, the seconds of its training steps and its characters."""
     with tempfile.TemporaryDirectory() as out:
         generator = regard.train(
             "generate",
@@ -129,33 +129,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=225, help="of regard's recipe")
+    parser.add_argument("--steps", type=int, default=225, help="training steps of regard's recipe")
     parser.add_argument("--best", action="store_true", help="the lowest loss in the time of nanoGPT's recipe")
-    parser.add_argument("--seconds", type=float, default=None, help="that time, if it is known")
-    asked = parser.parse_args()
-    place = data_folder(asked.data, "tinyshakespeare")
+    parser.add_argument("--seconds", type=float, default=None, help="that time, if known")
+    args = parser.parse_args()
+    place = data_folder(args.data, "tinyshakespeare")
     if place is None:
         raise SystemExit("tiny Shakespeare was not found: give --data FOLDER with input.txt.gz")
     text = gzip.decompress((place / "input.txt.gz").read_bytes()).decode("utf-8")
-    cut = int(len(text) * 0.9)
+    split = int(len(text) * 0.9)
     letters = sorted(set(text))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        (folder / "train.txt").write_text(text[:cut], encoding="utf-8")
-        (folder / "validation.txt").write_text(text[cut:], encoding="utf-8")
-        if asked.best:
-            seconds = asked.seconds or nano(numbers(text[:cut], letters))[1]
+        (folder / "train.txt").write_text(text[:split], encoding="utf-8")
+        (folder / "validation.txt").write_text(text[split:], encoding="utf-8")
+        if args.best:
+            seconds = args.seconds or nano(numbers(text[:split], letters))[1]
             model, spent, characters = ours(folder, minutes=seconds / 60, **BEST)
             context = int(BEST["context_length"])
-            loss = loss_of(model, numbers(text[cut:], characters), context)
+            loss = loss_of(model, numbers(text[split:], characters), context)
             print(f"regard: {loss:.4f} in {spent:.1f} s, context {context} (nanoGPT's recipe takes {seconds:.1f} s)")
             return
         shares, losses = [], []
-        for seed in range(asked.rounds):
-            peer, peer_seconds = nano(numbers(text[:cut], letters), seed=seed)
-            peer_loss = loss_of(peer, numbers(text[cut:], letters))
-            model, own_seconds, characters = ours(folder, steps=asked.steps, seed=seed, **FAST)
-            own_loss = loss_of(model, numbers(text[cut:], characters))
+        for seed in range(args.rounds):
+            peer, peer_seconds = nano(numbers(text[:split], letters), seed=seed)
+            peer_loss = loss_of(peer, numbers(text[split:], letters))
+            model, own_seconds, characters = ours(folder, steps=args.steps, seed=seed, **FAST)
+            own_loss = loss_of(model, numbers(text[split:], characters))
             shares.append(own_seconds / peer_seconds)
             losses.append(own_loss)
             print(
@@ -165,7 +165,7 @@ def main() -> None:
             )
         print(
             f"medians: {statistics.median(shares):.3f} of the time, loss {statistics.median(losses):.4f} "
-            f"(mark: 0.2 of the time at a loss of at most {GOAL})"
+            f"(goal: 0.2 of the time at a loss of at most {GOAL})"
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 import regard
 from regard.cli.main import main
 from regard.registry import tasks
-from regard.tasks.score.predictor import Scorer
+from regard.tasks.score.predictor import TextScorer
 from regard.utils.errors import FolderError, MissingFolderError, UsageError
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -121,11 +121,12 @@ def test_views_of_learning(translator: Any, text_generator: Any) -> None:
     triangle = regard.look(text_generator, "one two three", view="targets")
     assert (triangle.viewer, triangle.title) == ("causal", "one two three")
     read = text_generator.tokenizer.encode("one two three")
-    assert triangle.data["loss"] == pytest.approx(Scorer.adapt(text_generator)("one two three").loss, rel=1e-5)
+    assert triangle.data["loss"] == pytest.approx(TextScorer.adapt(text_generator)("one two three").loss, rel=1e-5)
     assert len(triangle.data["losses"]) == len(read) - 1
     waist = regard.look(text_generator, "one two three", view="ranks")
     assert waist.viewer == "ranks"
-    assert waist.data["losses"]["series"][0]["points"][-1] == [16, Scorer.adapt(text_generator)("one two three").loss]
+    loss = TextScorer.adapt(text_generator)("one two three").loss
+    assert waist.data["losses"]["series"][0]["points"][-1] == [16, loss]
 
 
 def test_ranks_of_a_translator_are_measured_by_a_translation(translator: Any) -> None:

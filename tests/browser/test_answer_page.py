@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regard.views.tokens import Candidate, Mark, SpanMarks, spans_view
+from regard.views.tokens import Mark, SpanCandidate, SpanMarks, spans_view
 
 PASSAGE = "🙂 Ada <i>wrote</i> it\nin 1843."
 
@@ -18,7 +18,9 @@ PASSAGE = "🙂 Ada <i>wrote</i> it\nin 1843."
 def saved(tmp_path: Path) -> Path:
     places = [(0, 1), (2, 5), (6, 18), (19, 21), (22, 24), (25, 29), (29, 30)]
     marks = [Mark(start=a, end=b, begins=0.5 * (a == 2), ends=0.25 * (b == 29)) for a, b in places]
-    candidates = [Candidate(start=a, end=b, probability=p) for a, b, p in ((2, 18, 0.6), (25, 29, 0.3), (0, 0, 0.1))]
+    candidates = [
+        SpanCandidate(start=a, end=b, probability=p) for a, b, p in ((2, 18, 0.6), (25, 29, 0.3), (0, 0, 0.1))
+    ]
     found = SpanMarks(question="Who <b>did</b>?", passage=PASSAGE, marks=marks, candidates=candidates)
     return spans_view(found, note="a note").save(tmp_path / "answer.html")
 

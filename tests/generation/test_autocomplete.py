@@ -1,4 +1,4 @@
-"""Suggested words: within the smallest contexts, and without walking through a vocabulary again and again."""
+"""Suggested words: partial words, small contexts, and the number of scans over the vocabulary."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from regard.generation import autocomplete
 from regard.generation.backend import VARIABLE
+from regard.generation.decoder import TorchGPTDecoder
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
 from regard.tasks.suggest.predictor import Suggester
@@ -36,23 +37,39 @@ def test_suggestions_stay_within_the_context(kind: str, context: int, monkeypatc
         for backend in ("torch", "kernels"):
             monkeypatch.setenv(VARIABLE, backend)
             found.append(list(suggester(text, n=500).scores))
-        assert found[0] == found[1], "torch goes no further than the kernels"
+        assert found[0] == found[1], "both backends suggest the same words"
         assert found[0] or context < 3
 
 
-def test_a_vocabulary_is_walked_through_once_for_each_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["char", "byte-bpe"])
+def test_a_newline_ends_the_last_word(kind: str) -> None:
+    suggester = make_suggester(kind, 64)
+    prompts: list[str] = []
+
+    def encode(text: str) -> list[int]:
+        prompts.append(text)
+        return suggester.tokenizer.encode(text)
+
+    decoder, tokens = TorchGPTDecoder(suggester.model), suggester.word_tokens
+    for text, context in (("the ho", "the" if kind == "byte-bpe" else "the ho"), ("the ho\n", "the ho\n")):
+        words = [one.word for one in autocomplete.suggest(decoder, text, encode=encode, word_tokens=tokens, count=99)]
+        assert prompts.pop() == context
+        assert words and all(word.startswith("ho") for word in words) == (text == "the ho")
+
+
+def test_the_vocabulary_is_scanned_once_per_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     class Texts(list[str]):
-        walks = 0
+        scans = 0
 
         def __iter__(self) -> Iterator[str]:
-            self.walks += 1
+            self.scans += 1
             return super().__iter__()
 
     suggester = make_suggester("byte-bpe", 32)
     first = suggester("the d", n=9)
     texts = suggester.word_tokens.texts = Texts(suggester.word_tokens.texts)
     assert suggester("the d", n=9) == first
-    assert texts.walks == 0
+    assert texts.scans == 0
     monkeypatch.setattr(autocomplete, "BEAMS", 3)
     suggester("the ho")
-    assert texts.walks <= len(" ho"), "once for each rest that is still to be spelled"
+    assert texts.scans <= len(" ho"), "one scan for each rest of the partial word"

@@ -1,4 +1,4 @@
-"""The torch decoder: with caches the same logits as without, whatever rows are picked on the way."""
+"""The torch decoder: cached logits equal uncached ones, whichever rows `reorder` selects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def uncached(model: Transformer, source: Tensor, target: list[int]) -> Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_cached_logits_are_those_of_a_pass_without_cache(kind: str, data: st.DataObject) -> None:
+def test_cached_logits_equal_uncached_logits(kind: str, data: st.DataObject) -> None:
     model = make_model(**KINDS[kind])
     lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4), label="lengths")
     ids = torch.randint(SIZE, (len(lengths), max(lengths)), generator=torch.Generator().manual_seed(1))
@@ -59,7 +59,7 @@ def test_cached_logits_are_those_of_a_pass_without_cache(kind: str, data: st.Dat
         logits = decoder.step(torch.tensor(new))
 
 
-def test_a_decoder_starts_anew_with_each_prefill() -> None:
+def test_prefill_resets_the_decoder() -> None:
     decoder = TorchSeq2SeqDecoder(make_model(), start_id=START)
     ids, lengths = torch.tensor([[3, 4, 5]]), torch.tensor([3])
     first = decoder.prefill(ids, lengths)
@@ -67,7 +67,7 @@ def test_a_decoder_starts_anew_with_each_prefill() -> None:
     assert torch.equal(decoder.prefill(ids, lengths), first)
 
 
-def test_two_decoders_of_one_model_do_not_meet() -> None:
+def test_two_decoders_of_one_model_are_independent() -> None:
     model = make_model()
     a, b = (TorchSeq2SeqDecoder(model, start_id=START) for _ in range(2))
     a.prefill(torch.tensor([[3, 4, 5]]), torch.tensor([3]))
@@ -77,7 +77,7 @@ def test_two_decoders_of_one_model_do_not_meet() -> None:
     torch.testing.assert_close(logits[0], uncached(model, torch.tensor([3, 4, 5]), [7]), rtol=0, atol=1e-10)
 
 
-def test_nothing_is_recorded_for_training_and_long_output_does_not_spoil_it() -> None:
+def test_decoding_records_no_gradients_and_a_grown_position_table_can_be_trained() -> None:
     model = make_model(positions="rotary")
     decoder = TorchSeq2SeqDecoder(model, start_id=START)
     logits = decoder.prefill(torch.tensor([[3]]), torch.tensor([1]))
@@ -89,16 +89,19 @@ def test_nothing_is_recorded_for_training_and_long_output_does_not_spoil_it() ->
     model(torch.tensor([[3, 4]]), torch.tensor([[START, 5]])).sum().backward()
 
 
-def test_only_learned_positions_run_out() -> None:
+def test_only_learned_positions_limit_the_length() -> None:
     assert TorchSeq2SeqDecoder(make_model(), start_id=START).max_new_tokens is None
     assert TorchSeq2SeqDecoder(make_model(**KINDS["learned"]), start_id=START).max_new_tokens == 19
 
 
-def test_wrong_use_is_named() -> None:
-    with pytest.raises(UsageError, match="0 to 10, not 11"):
+def test_bad_calls_are_refused() -> None:
+    with pytest.raises(UsageError) as caught:
         TorchSeq2SeqDecoder(make_model(), start_id=SIZE)
-    with pytest.raises(UsageError, match="call prefill first"):
+    assert (caught.value.argument, caught.value.value) == ("start_id", SIZE)
+    with pytest.raises(UsageError) as caught:
         TorchSeq2SeqDecoder(make_model(), start_id=START).step(torch.tensor([1]))
+    assert (caught.value.argument, caught.value.hint) == ("ids", "prefill")
     model = make_model().train()
-    with pytest.raises(UsageError, match=r"call model.eval\(\)"):
+    with pytest.raises(UsageError) as caught:
         TorchSeq2SeqDecoder(model, start_id=START).prefill(torch.tensor([[3]]), torch.tensor([1]))
+    assert (caught.value.argument, caught.value.hint) == ("model", "model.eval()")

@@ -1,4 +1,4 @@
-"""Going on with texts: the same text however it is computed, whatever its company, and past the end of the context."""
+"""Generation: the same tokens in any batch, with and without draft tokens, and beyond the context length."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_model(positions: str = "rotary", seed: int = 0) -> GPT:
     return model
 
 
-def written(
+def generate(
     model: GPT, prompts: list[list[int]], *, lookup: bool = False, **settings: object
 ) -> list[list[GeneratedToken]]:
     config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def written(
 
 
 def by_hand(model: GPT, prompt: list[int], count: int) -> list[int]:
-    """Greedy, one whole pass for every token; when the context is full, it goes on from the last half."""
+    """Greedy, one full forward pass per token; when the context is full, continue from the last half."""
     text, read = list(prompt), 0
     kept = CONTEXT - min(count, CONTEXT // 2)
     start = max(0, len(text) - kept)
@@ -70,29 +70,29 @@ def by_hand(model: GPT, prompt: list[int], count: int) -> list[int]:
 
 @pytest.mark.parametrize("positions", ["rotary", "learned", "none"])
 @pytest.mark.parametrize("prompt", [[3], [1, 2, 3, 4, 5], list(range(10)) * 3])
-def test_greedy_is_the_likeliest_at_every_step_past_the_end_of_the_context(positions: str, prompt: list[int]) -> None:
+def test_greedy_takes_the_most_probable_token_beyond_the_context(positions: str, prompt: list[int]) -> None:
     for seed in range(4):
         model = make_model(positions, seed)
-        found = [one.id for one in written(model, [prompt])[0]]
+        found = [one.id for one in generate(model, [prompt])[0]]
         assert found == by_hand(model, prompt, 40)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "learned", "none"])
-def test_a_text_is_the_same_in_company(positions: str) -> None:
-    """Also past the end of the context, which texts of several lengths reach at several times."""
+def test_a_row_is_the_same_in_a_batch_as_alone(positions: str) -> None:
+    """Also beyond the context length, which rows of different lengths reach at different steps."""
     prompts = [[3], [1, 2, 3, 4, 5], [7, 7], list(range(10)) * 2]
     for settings in ({"temperature": 0.0}, {"temperature": 1.0, "seed": 3}):
         for seed in range(2):
             model = make_model(positions, seed)
-            together = written(model, prompts, **settings)
+            together = generate(model, prompts, **settings)
             for row, prompt in enumerate(prompts):
                 own = {**settings, "seed": 3 + row} if settings["temperature"] else settings
-                alone = written(model, [prompt], **own)[0]
+                alone = generate(model, [prompt], **own)[0]
                 assert [one.id for one in together[row]] == [one.id for one in alone]
 
 
 @pytest.mark.parametrize("context", [1, 2, 3])
-def test_the_smallest_contexts_slide_too(context: int) -> None:
+def test_the_smallest_contexts_slide(context: int) -> None:
     model = make_model()
     config = SamplingConfig(temperature=0.0, max_new_tokens=9)
     prompts = [[3], [1, 2, 3, 4, 5]]
@@ -102,7 +102,7 @@ def test_the_smallest_contexts_slide_too(context: int) -> None:
         assert [one.id for one in together if one.row == row] == [one.id for one in alone]
 
 
-def test_a_text_that_was_dropped_is_written_no_more() -> None:
+def test_a_dropped_row_gets_no_more_tokens() -> None:
     steps: list[int] = []
 
     class Counted(TorchGPTDecoder):
@@ -112,7 +112,7 @@ def test_a_text_that_was_dropped_is_written_no_more() -> None:
 
     model, config = make_model("learned"), SamplingConfig(temperature=0.0, max_new_tokens=7)
     prompts = [[3], [1, 2, 3], [7, 7]]
-    alone = [one.id for one in written(model, prompts[2:], max_new_tokens=7)[0]]
+    alone = [one.id for one in generate(model, prompts[2:], max_new_tokens=7)[0]]
     state = GenerationState(Counted(model), prompts, config=config, context=CONTEXT)
     found: list[list[int]] = [[], [], []]
     for row, id_, _ in state:
@@ -120,25 +120,26 @@ def test_a_text_that_was_dropped_is_written_no_more() -> None:
         if len(found[0]) == 2:
             state.drop(0)
             state.drop(1)
-    assert [len(ids) for ids in found] == [2, 1, 7], "the second was dropped before its second token"
+    assert [len(ids) for ids in found] == [2, 1, 7], "row 1 was dropped before its second token"
     assert found[2] == alone
     assert steps == [3, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_no_probability_is_not_written(temperature: float, value: float) -> None:
+def test_nan_and_infinite_logits_raise(temperature: float, value: float) -> None:
     model = make_model()
     with torch.no_grad():
         model.output_weight[3] = value
-    with pytest.raises(RegardError):
-        written(model, [[1, 2]], temperature=temperature)
+    with pytest.raises(RegardError) as caught:
+        generate(model, [[1, 2]], temperature=temperature)
+    assert caught.value.argument == "model"
 
 
 @pytest.mark.parametrize(
     "settings", [{"temperature": 0.0}, {"temperature": 0.7, "seed": 5}, {"repetition_penalty": 1.3}]
 )
-def test_guessing_changes_nothing(settings: dict[str, float]) -> None:
+def test_draft_tokens_do_not_change_the_output(settings: dict[str, float]) -> None:
     calls = 0
 
     class Counted(TorchGPTDecoder):
@@ -150,18 +151,18 @@ def test_guessing_changes_nothing(settings: dict[str, float]) -> None:
     for seed in range(6):
         model = make_model("rotary", seed)
         prompt = [1, 2, 3, 1, 2, 3, 1]
-        plain = written(model, [prompt], **settings)[0]
+        plain = generate(model, [prompt], **settings)[0]
         config = SamplingConfig(**{"temperature": 0.0, "max_new_tokens": 40, **settings})  # type: ignore[arg-type]
-        guessed = list(
+        speculative = list(
             GenerationState(Counted(model), [prompt], config=config, context=CONTEXT, end_ids=(10,), lookup=True)
         )
-        assert [one.id for one in guessed] == [one.id for one in plain]
-        for one, other in zip(guessed, plain, strict=True):
+        assert [one.id for one in speculative] == [one.id for one in plain]
+        for one, other in zip(speculative, plain, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
-    assert calls, "nothing was ever guessed"
+    assert calls, "no draft tokens were verified"
 
 
-def test_a_stop_text_never_leaks_a_part() -> None:
+def test_no_part_of_a_stop_string_is_returned() -> None:
     def decode(ids: object) -> str:
         return "".join("abcdefghij"[i] for i in ids)  # type: ignore[attr-defined]
 
@@ -176,8 +177,8 @@ def test_a_stop_text_never_leaks_a_part() -> None:
     assert (stream.finish(), stream.text, stream.stopped) == ("", "acdaf", True)
 
 
-def reads_as_the_whole(decode: Callable[[Sequence[int]], str], ids: list[int], stops: tuple[str, ...]) -> None:
-    """Compare a stream with what comes out where all ids are decoded, and all text is searched, after each."""
+def assert_stream_equals_decode(decode: Callable[[Sequence[int]], str], ids: list[int], stops: tuple[str, ...]) -> None:
+    """Compare a stream with decoding all ids and searching the whole text after each id."""
     stream, shown = StoppingStream(decode, stops), ""
     for count, id_ in enumerate(ids, start=1):
         whole = decode(ids[:count])
@@ -197,13 +198,13 @@ def reads_as_the_whole(decode: Callable[[Sequence[int]], str], ids: list[int], s
     st.lists(st.text("aé€ ", min_size=1, max_size=5), max_size=2).map(tuple),
     st.integers(0, 255),
 )
-def test_a_long_stream_reads_as_the_whole(text: str, stops: tuple[str, ...], broken: int) -> None:
+def test_a_long_stream_equals_decoding_all_ids(text: str, stops: tuple[str, ...], broken: int) -> None:
     data = text.encode()
-    ids = [*data, broken, *data]  # a byte that fits nowhere may part characters
-    reads_as_the_whole(lambda ids: bytes(ids).decode("utf-8", "replace"), ids, stops)
+    ids = [*data, broken, *data]  # an invalid byte may separate the bytes of a character
+    assert_stream_equals_decode(lambda ids: bytes(ids).decode("utf-8", "replace"), ids, stops)
 
 
-def test_the_end_of_a_long_stream_costs_no_more_than_its_beginning() -> None:
+def test_the_cost_per_token_does_not_grow_with_the_stream() -> None:
     longest = 0
 
     def decode(ids: Sequence[int]) -> str:
@@ -217,7 +218,7 @@ def test_the_end_of_a_long_stream_costs_no_more_than_its_beginning() -> None:
     assert longest <= 256
 
 
-def test_what_was_held_back_comes_at_the_end() -> None:
+def test_finish_returns_the_held_back_text() -> None:
     stream = StoppingStream(lambda ids: bytes(ids).decode("utf-8", "replace"), ("stop",))
     assert [stream.push(byte) for byte in "é st".encode()] == ["", "é", " ", "", ""]
     assert stream.finish() == "st"
@@ -226,8 +227,8 @@ def test_what_was_held_back_comes_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 2])
-def test_the_first_tokens_are_never_forgotten(prefix: int) -> None:
-    """Whatever is read in one go begins with them, however often the context was full."""
+def test_the_prefix_stays_in_the_context(prefix: int) -> None:
+    """Every prefill and refill starts with the prefix."""
     read: list[list[int]] = []
 
     class Recorded(TorchGPTDecoder):
@@ -251,15 +252,15 @@ def test_the_first_tokens_are_never_forgotten(prefix: int) -> None:
     assert all(len(ids) <= CONTEXT for ids in read)
 
 
-def test_the_end_of_a_text_that_there_is_room_for() -> None:
+def test_keep_last() -> None:
     ids = list(range(9))
     assert keep_last(ids, 9) == keep_last(ids, 20, 3) == ids
     assert keep_last(ids, 4) == [5, 6, 7, 8]
     assert keep_last(ids, 4, 1) == [0, 6, 7, 8]
-    assert keep_last(ids, 3, 3) == [6, 7, 8]  # what is to be gone on with matters more than what stands before it
+    assert keep_last(ids, 3, 3) == [6, 7, 8]  # the end of the text matters more than the prefix
 
 
-def test_each_of_several_ends_ends_a_row() -> None:
+def test_any_end_token_ends_a_row() -> None:
     model, config = make_model(), SamplingConfig(temperature=0.0, max_new_tokens=12)
     endless = [one.id for one in GenerationState(TorchGPTDecoder(model), [[3]], config=config, context=CONTEXT)]
     found = [

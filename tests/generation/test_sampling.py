@@ -1,4 +1,4 @@
-"""Drawing tokens: each filter by hand, the frequencies of draws, and settings that make no sense."""
+"""Sampling: filters by hand, sample frequencies, and invalid settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.generation import sampling
 from regard.generation.config import SamplingConfig
-from regard.generation.sampling import Sampler, likely, penalised
+from regard.generation.sampling import Sampler, apply_repetition_penalty, filtered_probabilities
 from regard.utils.errors import UsageError
 
 # Probabilities 0.4, 0.3, 0.2, 0.1, in another order.
@@ -20,14 +20,14 @@ LOGITS = torch.tensor([[0.2, 0.4, 0.1, 0.3]]).log()
 
 def kept(**settings: Any) -> list[float]:
     config = SamplingConfig(**{"temperature": 1.0, "top_k": None, **settings})
-    return [round(value, 6) for value in likely(LOGITS, config)[0].tolist()]
+    return [round(value, 6) for value in filtered_probabilities(LOGITS, config)[0].tolist()]
 
 
-def test_what_each_filter_keeps() -> None:
+def test_filters_by_hand() -> None:
     assert kept() == [0.2, 0.4, 0.1, 0.3]
     assert kept(top_k=2) == [0.0, round(4 / 7, 6), 0.0, round(3 / 7, 6)]
     assert kept(top_k=99) == kept()
-    # 0.4 alone does not reach 0.5, with 0.3 it does; what reaches p exactly needs no more.
+    # 0.4 alone does not reach 0.5, 0.4 + 0.3 does. A sum of exactly p is enough.
     assert kept(top_p=0.5) == kept(top_k=2)
     assert kept(top_p=0.4) == kept(top_k=1) == [0.0, 1.0, 0.0, 0.0]
     assert kept(top_p=1e-9) == kept(top_k=1)
@@ -35,7 +35,7 @@ def test_what_each_filter_keeps() -> None:
     # At least 0.6 of 0.4.
     assert kept(min_p=0.6) == kept(top_k=2)
     assert kept(min_p=0.0) == kept()
-    # Of the three likeliest, the first has 0.4 / 0.9.
+    # Of the three most probable tokens, the first has 0.4 / 0.9.
     assert kept(top_k=3, top_p=0.44) == kept(top_k=1)
 
 
@@ -44,7 +44,7 @@ def test_temperature_divides_the_logits() -> None:
     assert kept(temperature=0.5) == pytest.approx((expected / expected.sum()).tolist(), abs=1e-6)
 
 
-def test_m39_temperature_to_zero_is_the_likeliest() -> None:
+def test_m39_temperature_zero_is_greedy() -> None:
     greedy = Sampler(SamplingConfig(temperature=0), 1)
     assert greedy.draw(LOGITS, [[]], [0])[0].tolist() == [1]
     nearly = Sampler(SamplingConfig(temperature=1e-4, top_k=None, seed=0), 1)
@@ -52,11 +52,11 @@ def test_m39_temperature_to_zero_is_the_likeliest() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1e-38, 1e-40, 1e-300])
-def test_a_temperature_that_overflows_is_nearly_zero(temperature: float) -> None:
+def test_a_tiny_temperature_does_not_overflow(temperature: float) -> None:
     assert kept(temperature=temperature) == [0.0, 1.0, 0.0, 0.0]
 
 
-def test_drawing_without_a_seed_leaves_the_dice_of_others_alone() -> None:
+def test_sampling_without_a_seed_does_not_change_the_global_generator() -> None:
     before = torch.get_rng_state()
     first, second = (Sampler(SamplingConfig(temperature=1.0), 1) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), before)
@@ -65,7 +65,7 @@ def test_drawing_without_a_seed_leaves_the_dice_of_others_alone() -> None:
     assert draws[0] != draws[1]
 
 
-def test_m39_draws_are_as_frequent_as_the_softmax_says() -> None:
+def test_m39_sample_frequencies_match_the_softmax() -> None:
     draws = 10_000
     sampler = Sampler(SamplingConfig(temperature=1.0, top_k=None, seed=5), 1)
     counts = torch.zeros(4)
@@ -82,7 +82,7 @@ def test_log_probabilities_are_the_models_own() -> None:
     assert log_probs.item() == pytest.approx(LOGITS[0, chosen].item())
 
 
-def test_the_same_seed_gives_the_same_row_whatever_its_company() -> None:
+def test_the_same_seed_gives_the_same_row_in_any_batch() -> None:
     config = SamplingConfig(temperature=1.0, top_k=None, seed=7)
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(1))
     together = Sampler(config, 3)
@@ -93,17 +93,15 @@ def test_the_same_seed_gives_the_same_row_whatever_its_company() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_drawing_takes_one_thread_and_gives_the_others_back(
-    temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Torch's threads wait busily after each operation, and would take the cores from who computes the next logits."""
+def test_sampling_uses_one_thread_and_restores_the_number(temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's threads spin after each operation and would take cores from the thread that computes the next logits."""
     seen: list[int] = []
 
     def penalty(logits: torch.Tensor, *rest: Any) -> torch.Tensor:
         seen.append(torch.get_num_threads())
-        return penalised(logits, *rest)
+        return apply_repetition_penalty(logits, *rest)
 
-    monkeypatch.setattr(sampling, "penalised", penalty)
+    monkeypatch.setattr(sampling, "apply_repetition_penalty", penalty)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -114,11 +112,11 @@ def test_drawing_takes_one_thread_and_gives_the_others_back(
         torch.set_num_threads(before)
 
 
-def test_the_penalty_makes_what_was_there_less_likely() -> None:
+def test_the_repetition_penalty_by_hand() -> None:
     logits = torch.tensor([[2.0, -2.0, 1.0], [2.0, -2.0, 1.0]])
-    found = penalised(logits, [[0, 1, 0], []], 2.0)
+    found = apply_repetition_penalty(logits, [[0, 1, 0], []], 2.0)
     assert found.tolist() == [[1.0, -4.0, 1.0], [2.0, -2.0, 1.0]]
-    assert logits[0, 0] == 2.0, "what was given stays as it is"
+    assert logits[0, 0] == 2.0, "the input is not modified"
 
 
 @given(
@@ -128,11 +126,11 @@ def test_the_penalty_makes_what_was_there_less_likely() -> None:
     st.none() | st.floats(0.001, 1),
     st.none() | st.floats(0, 1),
 )
-def test_something_is_always_left_and_sums_to_one(
+def test_filtered_probabilities_sum_to_one_and_keep_the_best(
     logits: list[float], temperature: float, top_k: int | None, top_p: float | None, min_p: float | None
 ) -> None:
     config = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    found = likely(torch.tensor([logits]), config)[0]
+    found = filtered_probabilities(torch.tensor([logits]), config)[0]
     assert found.sum().item() == pytest.approx(1, abs=1e-5)
     assert found[max(range(len(logits)), key=lambda i: (torch.tensor(logits)[i].item(), -i))] > 0
     assert (found > 0).sum() <= (top_k or len(logits))
@@ -153,7 +151,7 @@ def test_something_is_always_left_and_sums_to_one(
         ("seed", -1),
     ],
 )
-def test_settings_that_make_no_sense(name: str, value: Any) -> None:
+def test_invalid_settings_are_refused(name: str, value: Any) -> None:
     with pytest.raises(UsageError) as caught:
         SamplingConfig(**{name: value})
     assert caught.value.argument == name

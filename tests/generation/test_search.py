@@ -1,7 +1,7 @@
-"""Search, checked by enumerating every sequence, by teacher forcing, and by the search of transformers.
+"""Search, compared with enumerating every sequence, with teacher forcing, and with the search of transformers.
 
-Tiny random models with prime sizes in float64. A table of numbers can be a decoder too: that shows ties, forbidden
-ids and lengths by hand, and that a search needs nothing of torch's modules.
+Tiny random models with prime sizes in float64. A table of logits can be a decoder too: it tests ties, forbidden ids and
+lengths by hand, and shows that a search does not depend on torch's modules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ START, END = 0, 1
 
 
 def make_model(*, vocab_size: int, seed: int = 0, spread: float = 1.0, **more: object) -> Transformer:
-    """A small random model in float64; `spread` makes its choices more or less decided."""
+    """A small random model in float64; a larger `spread` gives more peaked distributions."""
     torch.manual_seed(seed)
     shape = dict(d_model=10, d_ff=13, num_heads=3, head_dim=4, num_encoder_layers=1, num_decoder_layers=2)
     model = Transformer(TransformerConfig(vocab_size=vocab_size, **{**shape, **more})).double().eval()  # type: ignore[arg-type]
@@ -44,15 +44,15 @@ def make_model(*, vocab_size: int, seed: int = 0, spread: float = 1.0, **more: o
 
 
 def make_sources(lengths: list[int], *, vocab_size: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Random ids; what lies behind a row's length is noise that must not matter."""
+    """Random ids; those beyond the length of a row are padding, which must not matter."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(vocab_size, (len(lengths), max(lengths)), generator=generator), torch.tensor(lengths)
 
 
 def teacher_forced(model: Transformer, source: Tensor, sequences: list[list[int]]) -> list[list[float]]:
-    """The log-probability of each symbol after those before it, for sequences of one length and one source (S,).
+    """The log-probability of each token given those before it, for sequences of one length and one source (S,).
 
-    One pass without caches.
+    One forward pass without caches.
     """
     target = torch.tensor(sequences)
     before = torch.cat((torch.full((len(target), 1), START), target[:, :-1]), dim=1)
@@ -67,17 +67,17 @@ def greedy(decoder: Any, ids: Tensor, lengths: Tensor, *, config: SearchConfig |
     return [hypothesis for (hypothesis,) in beam_search(decoder, ids, lengths, config=config, **ids_of)]
 
 
-def symbols(hypothesis: Hypothesis) -> list[int]:
+def tokens_of(hypothesis: Hypothesis) -> list[int]:
     return [*hypothesis.ids, END] if hypothesis.ended else list(hypothesis.ids)
 
 
 class TableDecoder:
-    """Logits from a table: what comes next depends on the newest symbol alone."""
+    """Logits from a table: the next token depends only on the newest token."""
 
     max_new_tokens: int | None = None
 
     def __init__(self, table: Tensor) -> None:
-        self.table = table  # (N, N), the row of START is the beginning
+        self.table = table  # (V, V); the row of START has the logits of the first token
         self.rows_at_each_step: list[int] = []
 
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class TableDecoder:
 
 
 def table_of(rows: dict[int, dict[int, float]], size: int) -> Tensor:
-    """Probabilities by hand; what is not named is impossible."""
+    """Log-probabilities by hand; entries that are not listed are impossible."""
     table = torch.full((size, size), -math.inf, dtype=torch.float64)
     for row, entries in rows.items():
         for column, probability in entries.items():
@@ -104,12 +104,12 @@ def table_of(rows: dict[int, dict[int, float]], size: int) -> Tensor:
 
 ONE_SOURCE = (torch.zeros(1, 3, dtype=torch.long), torch.tensor([3]))
 
-# --- the best there is --------------------------------------------------------------------------------------
+# --- optimality ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length_penalty", [-0.7, 0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty: float, seed: int) -> None:
+def test_a_full_beam_finds_the_best_of_all_sequences(length_penalty: float, seed: int) -> None:
     size, longest, wanted = 5, 4, 7
     model = make_model(vocab_size=size, seed=seed)
     ids, lengths = make_sources([3, 2], vocab_size=size, seed=seed)
@@ -125,15 +125,15 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty: float, seed
             truths = teacher_forced(model, ids[row, :source_length], every)
             scored += [(sum(t) / (n + 1) ** length_penalty, s) for t, s in zip(truths, every, strict=True)]
         scored.sort(key=lambda pair: -pair[0])
-        assert [symbols(hypothesis) for hypothesis in found[row]] == [sequence for _, sequence in scored[:wanted]]
+        assert [tokens_of(hypothesis) for hypothesis in found[row]] == [sequence for _, sequence in scored[:wanted]]
         for hypothesis, (score, _) in zip(found[row], scored, strict=False):
             assert hypothesis.score == pytest.approx(score, rel=1e-10)
 
 
 @pytest.mark.parametrize("length_penalty", [-0.7, 0.0, 1.0])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_wide_beam_finds_the_best_of_all_texts_of_a_gpt(length_penalty: float, seed: int) -> None:
-    """Texts that end anywhere and texts that are cut at the longest length, ranked together."""
+def test_a_full_beam_finds_the_best_of_all_texts_of_a_gpt(length_penalty: float, seed: int) -> None:
+    """Finished texts and texts truncated at the length limit, ranked together."""
     size, longest, wanted, prompt = 5, 4, 9, [3, 0, 2]
     torch.manual_seed(seed)
     model = GPT(
@@ -159,12 +159,12 @@ def test_a_wide_beam_finds_the_best_of_all_texts_of_a_gpt(length_penalty: float,
         truths = log_probs.gather(2, torch.tensor(every)[:, :, None]).sum(dim=(1, 2)).tolist()
         scored += [(truth / n**length_penalty, text) for truth, text in zip(truths, every, strict=True)]
     scored.sort(key=lambda pair: -pair[0])
-    assert [symbols(hypothesis) for hypothesis in found] == [text for _, text in scored[:wanted]]
+    assert [tokens_of(hypothesis) for hypothesis in found] == [text for _, text in scored[:wanted]]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in scored[:wanted]])
 
 
-def test_a_wider_beam_sees_what_greedy_misses() -> None:
-    # 2 looks best at first, but what follows it is scattered; 3 leads straight to the end.
+def test_a_larger_beam_finds_a_better_sequence_than_greedy() -> None:
+    # 2 is more probable than 3, but its continuations are spread out; 3 is followed by the end token.
     table = table_of(
         {START: {2: 0.6, 3: 0.4}, 2: {4: 0.3, 5: 0.3, 6: 0.4}, 3: {END: 1.0}, 4: {END: 1}, 5: {END: 1}, 6: {END: 1}}, 7
     )
@@ -178,7 +178,7 @@ def test_a_wider_beam_sees_what_greedy_misses() -> None:
 
 
 def test_the_length_penalty_by_hand() -> None:
-    # "2 end" has probability 0.5, "3 3 3 end" 0.5 · 0.8 · 0.8 · 0.2 and so on: longer is less probable in sum.
+    # "2 end" has probability 0.5, "3 3 3 end" 0.5 · 0.8 · 0.8 · 0.2 and so on: longer sequences are less probable.
     table = table_of({START: {2: 0.5, 3: 0.5}, 2: {END: 1.0}, 3: {3: 0.8, END: 0.2}}, 4)
     short = beam_search(
         TableDecoder(table),
@@ -200,7 +200,7 @@ def test_the_length_penalty_by_hand() -> None:
     assert long.score == pytest.approx(expected[best])
 
 
-# --- the same by every road ---------------------------------------------------------------------------------
+# --- consistency --------------------------------------------------------------------------------------------
 
 KINDS = {
     "2017": dict(),
@@ -213,7 +213,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_those_of_teacher_forcing(kind: str) -> None:
+def test_scores_equal_teacher_forcing(kind: str) -> None:
     model = make_model(vocab_size=11, spread=0.5, **KINDS[kind])
     ids, lengths = make_sources([5, 2, 7], vocab_size=11)
     config = SearchConfig(num_beams=4, n_best=3, length_penalty=0.8, max_new_tokens=13)
@@ -223,7 +223,7 @@ def test_scores_are_those_of_teacher_forcing(kind: str) -> None:
     for row, hypotheses in enumerate(lists):
         for hypothesis in hypotheses:
             source = ids[row % 3, : lengths[row % 3]]
-            (truth,) = teacher_forced(model, source, [symbols(hypothesis)])
+            (truth,) = teacher_forced(model, source, [tokens_of(hypothesis)])
             assert hypothesis.token_log_probs == pytest.approx(truth, abs=1e-10)
             assert hypothesis.log_prob == pytest.approx(sum(truth), abs=1e-10)
             assert hypothesis.score == pytest.approx(sum(truth) / len(truth) ** 0.8, abs=1e-10)
@@ -237,7 +237,7 @@ def test_scores_are_those_of_teacher_forcing(kind: str) -> None:
     spread=st.sampled_from([0.3, 1.0, 3.0]),
     length_penalty=st.sampled_from([-0.5, 0.0, 1.0]),
 )
-def test_a_batch_gives_what_its_sentences_give_alone(
+def test_batched_search_equals_single_search(
     lengths: list[int], seed: int, num_beams: int, spread: float, length_penalty: float
 ) -> None:
     model = make_model(vocab_size=7, seed=seed, spread=spread)
@@ -254,7 +254,7 @@ def test_a_batch_gives_what_its_sentences_give_alone(
             assert a.score == pytest.approx(b.score, abs=1e-10)
 
 
-def test_a_batch_in_single_precision_gives_the_same_within_rounding() -> None:
+def test_batched_search_equals_single_search_in_fp32() -> None:
     model = make_model(vocab_size=23).float()
     ids, lengths = make_sources([3, 11, 5, 2], vocab_size=23)
     decoder = TorchSeq2SeqDecoder(model, start_id=START)
@@ -267,7 +267,7 @@ def test_a_batch_in_single_precision_gives_the_same_within_rounding() -> None:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 1000), spread=st.sampled_from([0.3, 1.0, 3.0]), least=st.integers(0, 3))
-def test_one_beam_is_greedy_and_so_is_the_stream(seed: int, spread: float, least: int) -> None:
+def test_beam_search_with_one_beam_and_stream_are_greedy(seed: int, spread: float, least: int) -> None:
     model = make_model(vocab_size=7, seed=seed, spread=spread)
     ids, lengths = make_sources([3, 1, 5], vocab_size=7, seed=seed)
     config = SearchConfig(num_beams=1, max_new_tokens=9, min_new_tokens=least)
@@ -281,7 +281,7 @@ def test_one_beam_is_greedy_and_so_is_the_stream(seed: int, spread: float, least
         pairs = list(stream(decoder, *source, end_id=END, config=config))
         assert tuple(i for i, _ in pairs) == hypothesis.ids
         assert [p for _, p in pairs] == pytest.approx(hypothesis.token_log_probs[: len(pairs)], abs=1e-10)
-        # And by another road: the whole prefix anew for each symbol.
+        # And without caches: a full forward pass for each token.
         prefix = [START]
         while len(prefix) <= len(hypothesis.ids):
             with torch.no_grad():
@@ -303,7 +303,7 @@ def test_one_beam_is_greedy_and_so_is_the_stream(seed: int, spread: float, least
     longest=st.integers(1, 6),
     spread=st.sampled_from([0.3, 1.0, 3.0]),
 )
-def test_lists_are_sorted_distinct_and_within_their_limits(
+def test_n_best_lists_are_sorted_distinct_and_within_limits(
     seed: int, num_beams: int, n_best: int, longest: int, spread: float
 ) -> None:
     n_best = min(n_best, num_beams)
@@ -323,7 +323,7 @@ def test_lists_are_sorted_distinct_and_within_their_limits(
             assert hypothesis.ended or len(hypothesis.ids) == longest
 
 
-def test_forbidden_ids_are_passed_over_and_probabilities_stay_the_models_own() -> None:
+def test_forbidden_ids_are_skipped_without_renormalization() -> None:
     table = table_of({START: {2: 0.5, 3: 0.3, END: 0.2}, 3: {2: 0.9, END: 0.1}}, 4)
     (chosen,) = greedy(TableDecoder(table), *ONE_SOURCE, end_id=END, forbidden_ids=[2])
     assert chosen.ids == (3,)
@@ -346,7 +346,7 @@ RUNAWAY = table_of({START: {2: 1.0}, 2: {2: 0.99, 3: 0.01}, 3: {3: 1.0}}, 4)  # 
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_output_that_runs_away_is_cut_by_the_length_of_its_source(num_beams: int) -> None:
+def test_output_without_an_end_is_limited_by_the_source_length(num_beams: int) -> None:
     ids, lengths = torch.zeros(3, 5, dtype=torch.long), torch.tensor([1, 5, 3])
     config = SearchConfig(num_beams=num_beams, max_len_a=1.5, max_len_b=2)
     for hypotheses, expected in zip(
@@ -360,7 +360,7 @@ def test_output_that_runs_away_is_cut_by_the_length_of_its_source(num_beams: int
     assert [i for i, _ in streamed] == [2, 2, 2]
 
 
-def test_max_new_tokens_holds_for_any_source_and_counts_the_end() -> None:
+def test_max_new_tokens_counts_the_end_token() -> None:
     ids, lengths = torch.zeros(1, 50, dtype=torch.long), torch.tensor([50])
     config = SearchConfig(max_new_tokens=4)
     assert beam_search(TableDecoder(RUNAWAY), ids, lengths, end_id=END, config=config)[0][0].ids == (2,) * 4
@@ -371,7 +371,7 @@ def test_max_new_tokens_holds_for_any_source_and_counts_the_end() -> None:
     assert (cut.ids, cut.ended) == ((2, 3), False)
 
 
-def test_an_end_is_worth_more_than_a_better_score_without_one() -> None:
+def test_finished_hypotheses_rank_before_unfinished_ones() -> None:
     table = table_of({START: {2: 0.9, END: 0.1}, 2: {2: 0.99, END: 0.01}}, 3)
     config = SearchConfig(num_beams=3, n_best=3, max_new_tokens=2)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0]
@@ -379,9 +379,9 @@ def test_an_end_is_worth_more_than_a_better_score_without_one() -> None:
     assert found[2].score > found[0].score > found[1].score
 
 
-def test_min_new_tokens_come_before_the_end() -> None:
+def test_min_new_tokens_delay_the_end_token() -> None:
     table = table_of({START: {END: 0.9, 2: 0.1}, 2: {END: 0.9, 2: 0.1}}, 3)
-    config = SearchConfig(min_new_tokens=3, max_len_a=0.1, max_len_b=0)  # the least length wins over the ratio
+    config = SearchConfig(min_new_tokens=3, max_len_a=0.1, max_len_b=0)  # min_new_tokens takes precedence
     for hypothesis in (
         greedy(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0],
         beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, config=config)[0][0],
@@ -391,7 +391,7 @@ def test_min_new_tokens_come_before_the_end() -> None:
         assert hypothesis.log_prob == pytest.approx(3 * math.log(0.1) + math.log(0.9))
 
 
-def test_learned_positions_end_the_output_instead_of_failing() -> None:
+def test_learned_positions_limit_the_output() -> None:
     model = make_model(vocab_size=5, positions="learned", max_positions=6)
     ids, lengths = make_sources([5], vocab_size=5)
     config = SearchConfig(num_beams=2, min_new_tokens=20)
@@ -400,10 +400,10 @@ def test_learned_positions_end_the_output_instead_of_failing() -> None:
     assert not found.ended
 
 
-# --- ties, and when to stop --------------------------------------------------------------------------------
+# --- ties and stopping --------------------------------------------------------------------------------------
 
 
-def test_equal_candidates_are_ranked_by_the_lower_id() -> None:
+def test_ties_are_broken_by_the_lower_id() -> None:
     flat = torch.zeros(300, 300)
     config = SearchConfig(num_beams=3, n_best=3, max_new_tokens=2, max_len_a=None)
     chosen = greedy(TableDecoder(flat), *ONE_SOURCE, end_id=299, config=config)[0]
@@ -419,7 +419,7 @@ def test_equal_candidates_are_ranked_by_the_lower_id() -> None:
     values=st.lists(st.lists(st.integers(0, 4), min_size=9, max_size=9), min_size=1, max_size=4),
     count=st.integers(1, 9),
 )
-def test_the_top_of_rows_is_a_stable_sort(values: list[list[int]], count: int) -> None:
+def test_top_of_rows_equals_a_stable_sort(values: list[list[int]], count: int) -> None:
     scores = torch.tensor(values, dtype=torch.float32)
     best, places = top_of_rows(scores, count)
     for row, numbers in enumerate(values):
@@ -428,8 +428,8 @@ def test_the_top_of_rows_is_a_stable_sort(values: list[list[int]], count: int) -
         assert best[row].tolist() == [numbers[i] for i in expected]
 
 
-def test_sentences_that_are_done_leave_the_batch() -> None:
-    # A table does not see the source, so every sentence takes the same road here; their limits differ.
+def test_finished_sentences_leave_the_batch() -> None:
+    # A table does not depend on the source, so all sentences have the same output; only their limits differ.
     decoder = TableDecoder(RUNAWAY)
     ids, lengths = torch.zeros(3, 7, dtype=torch.long), torch.tensor([1, 7, 3])
     beam_search(decoder, ids, lengths, end_id=END, config=SearchConfig(num_beams=2, max_len_a=1.0, max_len_b=0))
@@ -439,13 +439,13 @@ def test_sentences_that_are_done_leave_the_batch() -> None:
     assert decoder.rows_at_each_step == [3, 2, 2, 1, 1, 1, 1]
 
 
-def test_a_search_stops_when_nothing_can_win_any_more() -> None:
+def test_search_stops_when_no_beam_can_win() -> None:
     table = table_of({START: {2: 0.9, 3: 0.1}, 2: {END: 1.0}, 3: {3: 1.0}}, 4)
     decoder = TableDecoder(table)
     config = SearchConfig(num_beams=2, length_penalty=0.0, max_len_a=None)
     beam_search(decoder, *ONE_SOURCE, end_id=END, config=config)
-    assert len(decoder.rows_at_each_step) == 2  # sums only fall: 0.1 cannot become better than 0.9
-    # Compared by means, 0.1 could: over 100 certain symbols its mean is nearer to 0 than the mean of 0.9 over two.
+    assert len(decoder.rows_at_each_step) == 2  # sums only decrease: 0.1 cannot exceed 0.9
+    # With length normalization, 0.1 could: its mean over 100 tokens of probability 1 exceeds the mean of 0.9 over two.
     decoder = TableDecoder(table)
     config = SearchConfig(num_beams=2, length_penalty=1.0, max_len_a=None, max_new_tokens=100)
     beam_search(decoder, *ONE_SOURCE, end_id=END, config=config)
@@ -458,11 +458,11 @@ def test_no_rows_give_no_output() -> None:
     assert greedy(TableDecoder(RUNAWAY), *nothing, end_id=END) == []
 
 
-# --- beside transformers --------------------------------------------------------------------------------------
+# --- compared with transformers --------------------------------------------------------------------------------------
 
 
 class MarianDecoder:
-    """A MarianMT of transformers behind our interface, without any cache: each step reads the whole prefix."""
+    """A MarianMT model of transformers as a `Decoder`, without caches: each step processes the whole prefix."""
 
     max_new_tokens: int | None = None
 
@@ -486,7 +486,7 @@ class MarianDecoder:
 
 
 @pytest.mark.parametrize("length_penalty", [0.6, 1.0])
-def test_the_same_lists_as_transformers(length_penalty: float) -> None:
+def test_n_best_lists_equal_those_of_transformers(length_penalty: float) -> None:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     size, pad = 17, 16
@@ -529,8 +529,8 @@ def test_the_same_lists_as_transformers(length_penalty: float) -> None:
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("can_end", [True, False])
-def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, can_end: bool) -> None:
-    """A GPT-2 of transformers and ours with its weights; both rank unfinished texts by their scores, too."""
+def test_beam_search_of_a_gpt_equals_that_of_transformers(length_penalty: float, can_end: bool) -> None:
+    """GPT-2 in transformers and here with the same weights; both rank unfinished texts by their scores, too."""
     transformers = pytest.importorskip("transformers")
     size, longest = 17, 9
     torch.manual_seed(0)
@@ -569,7 +569,7 @@ def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, ca
     assert bool(ended) == (can_end and length_penalty < 1)  # means per token favor the longest here
 
 
-# --- wrong use ------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -588,7 +588,7 @@ def test_a_gpt_is_searched_as_transformers_searches_it(length_penalty: float, ca
         (dict(length_penalty=11.0), "length_penalty"),
     ],
 )
-def test_settings_that_make_no_sense(given_settings: dict[str, Any], argument: str) -> None:
+def test_invalid_settings_are_refused(given_settings: dict[str, Any], argument: str) -> None:
     with pytest.raises(UsageError) as caught:
         SearchConfig(**given_settings)
     assert caught.value.argument == argument
@@ -613,7 +613,7 @@ def test_settings_that_make_no_sense(given_settings: dict[str, Any], argument: s
         ),
     ],
 )
-def test_requests_that_make_no_sense(
+def test_invalid_arguments_are_refused(
     function: Any, ids: Tensor, lengths: Tensor, more: dict[str, object], argument: str, value: object
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -621,13 +621,14 @@ def test_requests_that_make_no_sense(
     assert (caught.value.argument, caught.value.value) == (argument, value)
 
 
-def test_a_stream_is_for_one_sentence() -> None:
-    with pytest.raises(UsageError):
+def test_stream_refuses_several_sequences() -> None:
+    with pytest.raises(UsageError) as caught:
         stream(TableDecoder(RUNAWAY), torch.zeros(2, 3, dtype=torch.long), torch.tensor([3, 3]), end_id=END)
+    assert (caught.value.argument, caught.value.value) == ("ids", (2, 3))
 
 
 @pytest.mark.parametrize(("place", "bad"), [((2, 3), math.nan), ((2, 3), math.inf), ((0, 2), -math.inf)])
-def test_a_broken_model_is_named(place: tuple[int, int], bad: float) -> None:
+def test_nan_and_infinite_logits_raise(place: tuple[int, int], bad: float) -> None:
     table = RUNAWAY.clone()
     table[place] = bad
     for function in (greedy, beam_search):
@@ -636,8 +637,8 @@ def test_a_broken_model_is_named(place: tuple[int, int], bad: float) -> None:
         assert caught.value.argument == "model"
 
 
-def test_any_of_several_ends_is_an_end() -> None:
-    # 5 ends a text as END does.
+def test_any_end_token_ends_a_hypothesis() -> None:
+    # 5 is another end token.
     table = table_of({START: {2: 0.15, 3: 0.1, END: 0.45, 5: 0.3}, 2: {5: 0.6, 4: 0.4}, 3: {END: 1}, 4: {END: 1}}, 6)
     config = SearchConfig(num_beams=2, n_best=2, length_penalty=0.0)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]
@@ -656,8 +657,8 @@ def test_any_of_several_ends_is_an_end() -> None:
     assert (caught.value.argument, caught.value.value) == ("forbidden_ids", 5)
 
 
-def test_ends_leave_room_for_what_goes_on() -> None:
-    # Of both beams the two ends are likelier than what goes on, which wins in the long run.
+def test_end_tokens_do_not_displace_unfinished_beams() -> None:
+    # In both beams, both end tokens are more probable than token 4, but sequences with it win by length.
     table = table_of({START: {2: 0.5, 3: 0.5}, **{i: {END: 0.35, 5: 0.35, 4: 0.3} for i in (2, 3)}, 4: {END: 1}}, 6)
     config = SearchConfig(num_beams=2, n_best=2, length_penalty=2.0)
     found = beam_search(TableDecoder(table), *ONE_SOURCE, end_id=END, other_ends=[5], config=config)[0]

@@ -75,7 +75,7 @@ def test_source_tokens_are_added_and_target_tokens_averaged() -> None:
     np.testing.assert_allclose(writing, [[[0.40, 0.40], [0.10, 0.25]]], atol=1e-7)
 
 
-def test_a_link_is_the_source_word_that_is_attended_to_most() -> None:
+def test_a_link_is_the_source_word_with_the_largest_weight() -> None:
     translator = planted({"decoder.0.cross": torch.tensor([ROWS, [row[::-1] for row in ROWS]])})
     assert align(translator, PAIR, AligningHead("decoder.0.cross", 0, "reading")) == {(0, 0), (1, 1)}
     # Backwards: end, c, space, b, a. x: 0.10 + 0.10 on ab, 0.25 on c; yz: the mean of 0.6 and 0.8 on ab, 0.1 on c.
@@ -89,7 +89,7 @@ def gold_pair(*links: tuple[int, int]) -> AlignedPair:
 
 
 def noise(heads: int) -> Tensor:
-    """Heads that look at the end token and a little at the first word, which is half right at best."""
+    """Heads that attend mostly to the end token and a little to the first word: at most half of the links are right."""
     weights = torch.zeros(heads, 5, 5)
     weights[..., 4], weights[..., 0] = 0.9, 0.1
     return weights
@@ -119,7 +119,7 @@ def test_the_error_rate_by_hand() -> None:
     assert error_rate(translator, pairs, head) == pytest.approx(1 - 2 * 3 / (4 + 4))
 
 
-def test_words_and_marks() -> None:
+def test_words_and_punctuation() -> None:
     text = "L'animal n'a pas traversé la rue, car il était trop fatigué !"
     words = [text[start:end] for start, end in word_spans(text)]
     assert words == [
@@ -131,14 +131,14 @@ def test_white_space_around_a_sentence_does_not_shift_the_words() -> None:
     assert plain_pair("  ab c ", "x yz\n") == PAIR
 
 
-def test_choosing_needs_sentences() -> None:
+def test_choosing_a_head_needs_sentences() -> None:
     with pytest.raises(UsageError) as error:
         choose_head(planted({}), [])
     assert error.value.argument == "pairs"
 
 
 def test_a_real_model_is_traced_as_the_planted_one(tmp_path: Any) -> None:
-    """Rows of word weights can lack what is spent on spaces and the end token, and are otherwise shares."""
+    """Rows of word weights sum to at most 1: the weights of spaces and the end token are left out."""
     import regard
 
     file = tmp_path / "pairs.tsv"

@@ -1,4 +1,4 @@
-"""The input of an encoder: three tables looked up by hand in float64, and what the model itself computes."""
+"""The input of an encoder: three embeddings added by hand in float64, compared with the model."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Ranks of value matrices: the product of two factors is what a layer computes, and its rank is small."""
+"""Ranks of value matrices: a layer computes the product of two factors, which has a low rank."""
 
 from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,17 +25,17 @@ from regard.nn.lora import LoRAConfig, add_adapters, merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.quantized import quantize_weights
 from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.score.predictor import Scorer
+from regard.tasks.score.predictor import TextScorer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import UsageError
 from regard.views.studies import Ranks, ranks_view
 
-WIDTH, HEADS, HEAD_DIM = 14, 6, 5
+D_MODEL, HEADS, HEAD_DIM = 14, 6, 5
 
 
 def make_attention(shared: int | None = None, *, bias: bool = True) -> MultiHeadAttention:
     torch.manual_seed(0)
-    made = MultiHeadAttention(WIDTH, num_heads=HEADS, head_dim=HEAD_DIM, num_kv_heads=shared, bias=bias).double()
+    made = MultiHeadAttention(D_MODEL, num_heads=HEADS, head_dim=HEAD_DIM, num_kv_heads=shared, bias=bias).double()
     for param in made.parameters():
         torch.nn.init.normal_(param, std=0.4)
     return made.eval()
@@ -46,7 +47,7 @@ def text_generator() -> TextGenerator:
     tokenizer = train_tokenizer([text], kind="char", vocab_size=100)
     torch.manual_seed(1)
     config = GPTConfig(
-        vocab_size=tokenizer.vocab_size, context_length=23, num_layers=3, d_model=WIDTH, num_heads=HEADS,
+        vocab_size=tokenizer.vocab_size, context_length=23, num_layers=3, d_model=D_MODEL, num_heads=HEADS,
         head_dim=HEAD_DIM, d_ff=17, bias=True, norm="layer", positions="learned",
     )  # fmt: skip
     model = GPT(config)
@@ -59,14 +60,14 @@ def text_generator() -> TextGenerator:
 def test_m119_the_factored_product_is_what_the_layer_computes(shared: int | None) -> None:
     """The output is the sum over heads of weights · x · W^V W^O, with D × D matrices."""
     attention = make_attention(shared, bias=False)
-    x = torch.randn(1, 7, WIDTH, dtype=torch.float64)
+    x = torch.randn(1, 7, D_MODEL, dtype=torch.float64)
     with torch.no_grad():
         computed = attention(x, masks.causal())[0]
         q, k, _ = attention._self(x, None, None)
         k = k.repeat_interleave(HEADS // attention.num_kv_heads, dim=1)
         weights = attention_weights(q, k, masks.causal())[0]
     product = value_factors(attention).product
-    assert product.shape == (HEADS, WIDTH, WIDTH)
+    assert product.shape == (HEADS, D_MODEL, D_MODEL)
     by_matrices = sum(weights[h] @ x[0] @ product[h] for h in range(HEADS))
     torch.testing.assert_close(computed, by_matrices, atol=1e-6, rtol=0)  # the factors are read in single precision
 
@@ -87,7 +88,7 @@ def test_a_truncated_product_is_the_nearest_of_its_rank(rank: int) -> None:
     cut = factors.down @ factors.truncated_up(rank)
     for head in range(HEADS):
         u, s, v = np.linalg.svd(factors.product[head].numpy())
-        kept = min(rank, WIDTH)
+        kept = min(rank, D_MODEL)
         assert cut[head].numpy() == pytest.approx(u[:, :kept] * s[:kept] @ v[:kept], abs=1e-9)
 
 
@@ -99,7 +100,7 @@ def test_a_head_may_be_wider_than_the_model() -> None:
 @pytest.mark.parametrize("shared", [None, 2])
 def test_biases_keep_their_effect_and_a_full_rank_changes_nothing(shared: int | None) -> None:
     model = torch.nn.ModuleList([make_attention(shared)])
-    x = torch.randn(2, 7, WIDTH, dtype=torch.float64)
+    x = torch.randn(2, 7, D_MODEL, dtype=torch.float64)
 
     def run(made: torch.nn.Module) -> Tensor:
         with torch.no_grad():
@@ -144,9 +145,9 @@ def test_the_curve_ends_with_the_unchanged_model(text_generator: TextGenerator) 
     text = "a bad cab faced a decade."
     curve = rank_curve(text_generator, text)
     assert list(curve) == [0, 1, 2, 4, 5]
-    assert curve[5] == Scorer.adapt(text_generator)(text).loss
+    assert curve[5] == TextScorer.adapt(text_generator)(text).loss
     truncated: Any = truncate_values(text_generator.model, 2)
-    by_hand = Scorer(truncated, text_generator.tokenizer)(text).loss
+    by_hand = TextScorer(truncated, text_generator.tokenizer)(text).loss
     assert rank_curve(text_generator, text, ranks=[2]) == {2: pytest.approx(by_hand)}
     assert not math.isclose(curve[1], curve[5])
 
@@ -193,9 +194,8 @@ def test_quantized_weights_have_no_ranks(text_generator: TextGenerator) -> None:
 def test_the_page_and_its_picture(text_generator: TextGenerator) -> None:
     ranks = value_ranks(text_generator, "a bad cab.")
     view = ranks_view(ranks, title="<b>a bad cab</b>")
-    assert "a rank of at most 5" in view.data["note"]
-    assert f"{2 * WIDTH * HEAD_DIM} numbers instead of {WIDTH * WIDTH}" in view.data["note"]
+    assert {str(n) for n in (5, 2 * D_MODEL * HEAD_DIM, D_MODEL**2)} <= set(re.findall(r"\d+", view.data["note"]))
     assert len(view.data["spectra"]) == 3
     assert "<b>a bad" not in view.html()
-    assert "singular values of W^V · W^O, decoder.0.self" in view.svg()
+    assert "decoder.0.self" in view.svg()
     assert ranks.numbers()["losses"][-1] == {"rank": 5, "loss": ranks.losses[5]}

@@ -1,4 +1,4 @@
-"""Senses by layer: vectors by hand, neighbors and maps as scikit-learn has them; a real encoder on synthetic data."""
+"""Senses by layer: vectors by hand, neighbors and maps compared with scikit-learn, a real encoder on synthetic data."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def test_m28_m30_a_static_vector_does_not_separate_senses(found: Senses) -> None
         np.testing.assert_allclose(static.positions, 0, atol=1e-6)
 
 
-def test_of_equally_near_sentences_the_commoner_sense_counts() -> None:
-    """Three sentences that are the same but for one word: the model sees [UNK], and cannot tell."""
+def test_ties_between_neighbors_go_to_the_more_frequent_sense() -> None:
+    """Three sentences that differ in one word, which is [UNK] for the model, so their vectors are equal."""
     texts = [("ж", "b"), ("ш", "b"), ("щ", "b"), ("ц", "a"), ("ю", "a")]
     rows = [SenseSentence(f"the bank {mark}", "bank", 4, sense) for mark, sense in texts]
     word = word_senses(make(), rows).word("bank")

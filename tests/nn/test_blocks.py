@@ -1,4 +1,4 @@
-"""The residual block, before and after its norm, written out by hand and beside torch's own layers."""
+"""Blocks with pre-norm and post-norm compared with torch's layers and with hand computation."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_m107_a_decoder_block_equals_torchs(placement: str, x: Tensor, memory: T
     torch.testing.assert_close(out, expected, atol=1e-5, rtol=0)
 
 
-def test_m123_where_the_norm_stands() -> None:
+def test_m123_norm_placement() -> None:
     """With a sublayer that doubles: pre gives x + 2 norm(x), post gives norm(x + 2x)."""
     x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
     norm = LayerNorm(4, elementwise_affine=False, bias=False)
@@ -113,7 +113,7 @@ def test_m123_where_the_norm_stands() -> None:
     torch.testing.assert_close(post.mean(), torch.tensor(0.0), atol=1e-6, rtol=0)
 
 
-def test_dropout_falls_on_what_is_added_not_on_the_path() -> None:
+def test_dropout_applies_to_the_sublayer_not_to_the_residual() -> None:
     torch.manual_seed(0)
     residual = Residual(LayerNorm(1000), placement="pre", dropout=0.5)
     x = torch.randn(1, 1000, requires_grad=True)
@@ -122,7 +122,7 @@ def test_dropout_falls_on_what_is_added_not_on_the_path() -> None:
     assert set(added.round(decimals=4).unique().tolist()) == {0.0, 2.0}
 
 
-def test_reordering_a_block_reorders_both_of_its_memories(x: Tensor, memory: Tensor) -> None:
+def test_reorder_applies_to_both_caches(x: Tensor, memory: Tensor) -> None:
     block = make_block(placement="pre", cross=True).eval()
     rows = torch.tensor([1, 1, 0])
     cache = BlockCache()

@@ -1,4 +1,4 @@
-"""The feed-forward network beside its formula, one activation after the other."""
+"""The feed-forward network compared with its formula, for every activation."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def randomized(activation: str, *, bias: bool = True) -> FeedForward:
     return network
 
 
-def test_m121_four_times_wider_and_back() -> None:
+def test_m121_shapes_of_the_two_projections() -> None:
     network = FeedForward(D, d_ff=4 * D)
     assert network.up_proj.weight.shape == (4 * D, D)
     assert network.down_proj.weight.shape == (D, 4 * D)
 
 
-def test_m121_it_is_max_of_zero_and_xw_plus_b(x: Tensor) -> None:
+def test_m121_relu_equals_the_formula(x: Tensor) -> None:
     network = randomized("relu")
     W1, b1 = network.up_proj.weight.T, network.up_proj.bias
     W2, b2 = network.down_proj.weight.T, network.down_proj.bias
@@ -60,7 +60,7 @@ def test_activations_by_hand(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["relu", "relu2", "gelu", "silu"])
-def test_the_activation_stands_between_the_two_products(name: str, x: Tensor) -> None:
+def test_the_activation_is_between_the_two_projections(name: str, x: Tensor) -> None:
     network = randomized(name, bias=False)
     inner = (x @ network.up_proj.weight.T).detach().apply_(lambda value: by_hand(name, value))
     torch.testing.assert_close(network(x), inner @ network.down_proj.weight.T, atol=1e-10, rtol=0)
@@ -84,7 +84,7 @@ def test_m122_permuting_positions_permutes_outputs(activation: str, x: Tensor) -
 
 
 def test_m122_permuting_positions_permutes_outputs_exactly() -> None:
-    """In whole numbers no sum rounds, so that equal means equal."""
+    """With integer weights no sum is rounded, so the outputs are exactly equal."""
     torch.manual_seed(2)
     network = FeedForward(D, d_ff=HIDDEN)
     with torch.no_grad():
@@ -95,7 +95,7 @@ def test_m122_permuting_positions_permutes_outputs_exactly() -> None:
     assert torch.equal(network(x)[:, order], network(x[:, order]))
 
 
-def test_dropout_of_the_inner_values_only_in_training(x: Tensor) -> None:
+def test_dropout_applies_to_hidden_values_in_training_only(x: Tensor) -> None:
     network = FeedForward(D, d_ff=HIDDEN, dropout=0.5).double()
     torch.manual_seed(3)
     assert not torch.equal(network(x), network(x))
@@ -109,6 +109,6 @@ def test_an_unknown_activation_suggests_the_nearest_name() -> None:
     assert (caught.value.argument, caught.value.value, caught.value.hint) == ("activation", "swigl", "swiglu")
 
 
-def test_the_gradient_of_the_squared_relu_is_that_of_small_differences() -> None:
+def test_the_gradient_of_squared_relu_equals_finite_differences() -> None:
     x = torch.linspace(-2, 2, 8, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(SquaredReLU.apply, x)

@@ -1,4 +1,4 @@
-"""Looking and changing: what is seen is what was computed, and nothing stays behind."""
+"""Hooks: captured and observed values equal the computed ones, and no hook remains after its block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ B, T, S, D, H, DH = 2, 5, 7, 22, 3, 6
 
 
 class Pair(nn.Module):
-    """The smallest encoder-decoder: enough for every kind of tap."""
+    """A minimal encoder-decoder with every kind of hook point."""
 
     def __init__(self, layers: int = 2) -> None:
         super().__init__()
@@ -69,8 +69,8 @@ def inputs() -> tuple[Tensor, Tensor, AttentionMask]:
 ATTENTIONS = [f"encoder.{i}.self" for i in range(2)] + [f"decoder.{i}.{k}" for i in range(2) for k in ("self", "cross")]
 
 
-def eager(attention: MultiHeadAttention, x: Tensor, memory: Tensor | None, kept: Tensor) -> Tensor:
-    """Softmax weights computed in the open, from the module's matrices."""
+def eager(attention: MultiHeadAttention, x: Tensor, memory: Tensor | None, allowed: Tensor) -> Tensor:
+    """Softmax weights computed from the module's matrices."""
     if memory is None:
         joint = attention.qkv_proj(x).view(*x.shape[:2], 3, H, DH)
         q, k = joint[:, :, 0].transpose(1, 2), joint[:, :, 1].transpose(1, 2)
@@ -80,10 +80,10 @@ def eager(attention: MultiHeadAttention, x: Tensor, memory: Tensor | None, kept:
         q = attention.q_proj(x).view(*x.shape[:2], H, DH).transpose(1, 2)
         k = attention.kv_proj(memory)[..., : H * DH].reshape(*memory.shape[:2], H, DH).transpose(1, 2)
     scores = torch.einsum("bhtd,bhsd->bhts", q, k) / DH**0.5
-    return torch.where(kept, scores, -torch.inf).softmax(-1)
+    return torch.where(allowed, scores, -torch.inf).softmax(-1)
 
 
-# --- Looking ------------------------------------------------------------------------------------------------
+# --- Capture ------------------------------------------------------------------------------------------------
 
 
 def test_captured_outputs_are_the_same_bit_for_bit(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
@@ -118,7 +118,7 @@ def test_weights_equal_an_eager_softmax(model: Pair, inputs: tuple[Tensor, Tenso
 @pytest.mark.parametrize("address", ATTENTIONS)
 @pytest.mark.parametrize("heads", [None, 1, -1, [2, 0], (1,)])
 @pytest.mark.parametrize("rows", [None, 0, 3, -1, [4, 1], (0, 2), slice(1, 4), range(2)])
-def test_what_is_asked_for_is_a_slice_of_the_whole(
+def test_selected_weights_are_a_slice_of_all_weights(
     address: str, heads: object, rows: object, model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
     with capture(model) as trace:
@@ -135,7 +135,7 @@ def test_what_is_asked_for_is_a_slice_of_the_whole(
         torch.testing.assert_close(one, expected[batch], atol=1e-6, rtol=0)
 
 
-def test_only_what_is_asked_for_is_computed(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_only_selected_weights_are_computed(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     seen: list[tuple[torch.Size, torch.Size]] = []
 
     class Counting:
@@ -151,7 +151,7 @@ def test_only_what_is_asked_for_is_computed(model: Pair, inputs: tuple[Tensor, T
     assert seen == [((1, 1, 2, DH), (1, 1, S, DH))]
 
 
-def test_a_mask_that_tells_heads_apart_is_read_by_head() -> None:
+def test_heads_are_selected_from_a_mask_per_head() -> None:
     torch.manual_seed(0)
     mask = torch.rand(B, H, T, S) > 0.4
     recipe = CapturedQK(
@@ -163,7 +163,7 @@ def test_a_mask_that_tells_heads_apart_is_read_by_head() -> None:
         torch.testing.assert_close(recipe.weights(heads=h, rows=2, batch=1), whole[1:, [h], 2:3])
 
 
-def test_heads_that_share_keys_are_read_by_head() -> None:
+def test_heads_are_selected_with_shared_keys() -> None:
     torch.manual_seed(0)
     attention = MultiHeadAttention(D, num_heads=6, head_dim=DH, num_kv_heads=2)
     with capture(attention) as trace:
@@ -185,7 +185,7 @@ def test_indices_out_of_range(
     assert caught.value.value == next(iter(selection.values()))
 
 
-def test_both_axes_are_labelled(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_labels_of_both_axes(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     tokens = {
         "encoder": [list("abcdefg"), list("wxyz")],
         "decoder": [["<s>", "1", "2", "3", "4"], ["<s>", "5", "6", "7", "8"]],
@@ -206,8 +206,8 @@ def test_without_tokens_positions_are_the_labels(model: Pair, inputs: tuple[Tens
     assert trace.labels("decoder.0.cross") == ([str(i) for i in range(T)], [str(i) for i in range(S)])
 
 
-def test_attentions_have_the_shape_of_the_field(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
-    """transformers gives a tuple with a tensor (batch, heads, queries, keys) for each layer."""
+def test_attentions_have_the_shapes_of_transformers(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+    """transformers returns a tuple with a tensor (batch, heads, queries, keys) for each layer."""
     with capture(model) as trace:
         model(*inputs)
     shapes = {"encoder.self": (B, H, S, S), "decoder.self": (B, H, T, T), "decoder.cross": (B, H, T, S)}
@@ -244,7 +244,7 @@ def test_reading_before_the_forward_pass_or_at_an_unknown_address(
     assert (caught.value.argument, caught.value.hint) == ("address", "decoder.1.cross")
 
 
-def test_nothing_stays_behind(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_no_hook_remains_after_the_block(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     before = {name: set(vars(module)) for name, module in model.named_modules()}
     with capture(model) as trace:
         model(*inputs)
@@ -257,7 +257,7 @@ def test_nothing_stays_behind(model: Pair, inputs: tuple[Tensor, Tensor, Attenti
 
 
 @pytest.mark.parametrize("block", [capture, lambda model: edit(model, "decoder.0.cross", torch.zeros_like)])
-def test_nothing_stays_behind_after_an_exception(
+def test_no_hook_remains_after_an_exception(
     block: Callable[..., object], model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
     plain = model(*inputs)
@@ -321,7 +321,7 @@ def test_threads_see_their_own_captures(model: Pair, inputs: tuple[Tensor, Tenso
     assert not here.captured, "what other threads compute is not this block's"
 
 
-def test_gradients_flow_when_asked_for(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_captured_weights_have_gradients_on_request(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     source, target, mask = inputs
     source = source.clone().requires_grad_()
     with capture(model) as detached:
@@ -347,7 +347,7 @@ def held_bytes(trace: Trace) -> int:
     return sum(held.values())
 
 
-def test_memory_of_a_capture_grows_with_tokens_not_with_their_square(model: Pair) -> None:
+def test_memory_of_a_capture_grows_linearly_with_tokens(model: Pair) -> None:
     sizes = {}
     for tokens in (128, 256, 512):
         mask = masks.lengths(torch.tensor([tokens - 3])).materialize(tokens, tokens)
@@ -360,13 +360,13 @@ def test_memory_of_a_capture_grows_with_tokens_not_with_their_square(model: Pair
     assert sizes[512] < 6 * 2 * 2 * 512 * H * DH * 4 < 6 * H * one_head_map
 
 
-# --- Changing -----------------------------------------------------------------------------------------------
+# --- Edit --------------------------------------------------------------------------------------------------
 
 
 SELF = ("", ".self", ".self.input", ".self.values", ".self.heads", ".feed_forward")
 
 
-def test_every_tap_has_an_address(model: Pair) -> None:
+def test_every_hook_point_has_an_address(model: Pair) -> None:
     decoder = [f"decoder.{i}" for i in range(2)]
     expected = {f"encoder.{i}{end}" for i in range(2) for end in SELF}
     expected |= {at + end for at in decoder for end in SELF}
@@ -376,7 +376,7 @@ def test_every_tap_has_an_address(model: Pair) -> None:
 
 
 @pytest.mark.parametrize("address", ATTENTIONS)
-def test_weights_that_are_given_back_unchanged_change_nothing(
+def test_an_edit_that_returns_the_weights_changes_nothing(
     address: str, model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
     with edit(model, address, lambda weights: weights):
@@ -416,9 +416,7 @@ def test_ablating_a_head_equals_zeroing_its_columns_of_the_output_matrix(
     torch.testing.assert_close(ablated, model(*inputs), atol=1e-5, rtol=1e-5)
 
 
-def test_silencing_a_feed_forward_leaves_the_residual_path(
-    model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
-) -> None:
+def test_zeroing_a_feed_forward_leaves_the_residual(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     with edit(model, "decoder.1.feed_forward", torch.zeros_like):
         out = model(*inputs)
     with torch.no_grad():
@@ -427,7 +425,7 @@ def test_silencing_a_feed_forward_leaves_the_residual_path(
     torch.testing.assert_close(out, model(*inputs), atol=1e-6, rtol=0)
 
 
-def test_a_block_can_be_patched_with_another_texts_state(
+def test_a_block_can_be_patched_with_the_output_for_another_text(
     model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
     source, target, mask = inputs
@@ -444,14 +442,14 @@ def test_a_block_can_be_patched_with_another_texts_state(
         assert torch.equal(model(source, target + 1, mask), out)
 
 
-def test_edits_of_one_place_follow_one_another(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_edits_of_one_address_are_applied_in_order(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     plain = model(*inputs)
     with edit(model, "decoder.1", lambda x: x + 1), edit(model, "decoder.1", lambda x: x * 2):
         torch.testing.assert_close(model(*inputs), (plain + 1) * 2)
     assert torch.equal(model(*inputs), plain)
 
 
-def test_edits_of_weights_follow_one_another(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_edits_of_weights_are_applied_in_order(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     with edit(model, "decoder.1.cross", lambda w: w * 2), edit(model, "decoder.1.cross", lambda w: w * 0.5):
         out = model(*inputs)
     torch.testing.assert_close(out, model(*inputs), atol=1e-5, rtol=1e-5)
@@ -464,16 +462,16 @@ def test_gates_per_head_have_gradients(model: Pair, inputs: tuple[Tensor, Tensor
     assert gates.grad is not None and (gates.grad != 0).all()
 
 
-def test_an_unknown_address_suggests(model: Pair) -> None:
+def test_an_unknown_address_suggests_the_nearest(model: Pair) -> None:
     with pytest.raises(UsageError) as caught:
         edit(model, "decoder.0.croos", torch.zeros_like).__enter__()
     assert (caught.value.argument, caught.value.hint) == ("address", "decoder.0.cross")
 
 
-# --- Seeing values as they pass ---------------------------------------------------------------------------------
+# --- Observe --------------------------------------------------------------------------------------------------
 
 
-def test_observed_values_are_those_that_passed(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+def test_observed_values_equal_the_computed_ones(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
     source, _, mask = inputs
     plain = model(*inputs)
     at = "decoder.1.cross"
@@ -501,7 +499,7 @@ PARTS = ("input", "memory", "values", "heads")
 def test_each_part_of_an_attention_can_be_replaced(
     part: str, model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]
 ) -> None:
-    """Without its values, or with heads of zeros, an attention gives its output's bias."""
+    """With values or heads of zeros, the output of an attention is the bias of its output projection."""
     found: list[Tensor] = []
     attention = model.decoder[0].cross_attention
     hook = attention.register_forward_hook(lambda _module, _inputs, output: found.append(output))

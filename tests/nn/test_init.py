@@ -1,4 +1,4 @@
-"""Models without weights: no memory, no random numbers, no torch._dynamo."""
+"""Models without weights need no memory, no random numbers and no torch._dynamo."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def small() -> list[nn.Module]:
     ]
 
 
-def test_a_model_without_weights_takes_those_of_another_bit_for_bit() -> None:
+def test_an_empty_model_loads_weights_bit_for_bit() -> None:
     torch.manual_seed(0)
     whole = small()
     before = torch.get_rng_state()
@@ -53,8 +53,9 @@ def test_a_model_without_weights_takes_those_of_another_bit_for_bit() -> None:
 def test_weights_that_do_not_fit_change_nothing() -> None:
     with empty_weights():
         model = Linear(3, 5)
-    with pytest.raises(FolderError):
+    with pytest.raises(FolderError) as caught:
         load_into(model, {"weight": torch.ones(5, 3)})
+    assert (caught.value.argument, caught.value.value) == ("tensors", {"missing": ["bias"]})
     assert is_placeholder(model.weight)
 
 
@@ -65,7 +66,7 @@ def test_the_largest_presets_need_no_memory() -> None:
     assert sum(param.numel() for param in model.parameters()) == 174_604_259_328
 
 
-def test_outside_the_block_weights_are_those_of_torch() -> None:
+def test_outside_the_block_weights_are_initialized_as_in_torch() -> None:
     torch.manual_seed(0)
     theirs = nn.Linear(7, 5)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""LoRA against W + α/r · BA worked out by hand, and what it promises: no change at first, and only adapters learn."""
+"""LoRA compared with W + α/r · BA by hand; adapters change nothing at first and are the only trained weights."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def gpt(**changes: Any) -> GPT:
     return model
 
 
-def teach(model: nn.Module) -> None:
-    """Give B something to say, as a training would."""
+def randomize_b(model: nn.Module) -> None:
+    """Set B to nonzero values, as training would."""
     for name, param in model.named_parameters():
         if name.endswith("lora_b"):
             nn.init.normal_(param, std=0.5)
@@ -55,32 +55,30 @@ def test_an_adapted_layer_by_hand() -> None:
 
 @pytest.mark.parametrize("on", ["attention", "all"])
 @pytest.mark.parametrize("changes", [{}, {"bias": True, "activation": "swiglu", "num_kv_heads": 1}], ids=str)
-def test_an_adapted_model_begins_as_the_model_itself_and_only_its_adapters_learn(
-    on: Any, changes: dict[str, Any]
-) -> None:
+def test_adapters_change_nothing_at_first_and_are_trained_alone(on: Any, changes: dict[str, Any]) -> None:
     model = gpt(**changes)
     before = model(IDS)
     names = list(model.state_dict())
     add_adapters(model, LoRAConfig(lora_rank=2, lora_targets=on), seed=1)
     assert torch.equal(model(IDS), before)
     assert [name for name in model.state_dict() if ".lora_" not in name] == names
-    learning = {name for name, param in model.named_parameters() if param.requires_grad}
-    assert learning == set(adapter_tensors(model))
-    layers = {name.rpartition(".")[0].rpartition(".")[2] for name in learning}
+    trainable = {name for name, param in model.named_parameters() if param.requires_grad}
+    assert trainable == set(adapter_tensors(model))
+    layers = {name.rpartition(".")[0].rpartition(".")[2] for name in trainable}
     assert layers == {"qkv_proj", "out_proj"} | ({"up_proj", "down_proj"} if on == "all" else set())
     model(IDS).square().sum().backward()
-    assert all(param.grad is None for name, param in model.named_parameters() if name not in learning)
+    assert all(param.grad is None for name, param in model.named_parameters() if name not in trainable)
     # At the start B is zero, so only B gets a gradient; A follows after the first step.
     assert all((param.grad != 0).any() for name, param in model.named_parameters() if name.endswith("lora_b"))
 
 
 @pytest.mark.parametrize("on", ["attention", "all"])
-def test_merging_is_the_sum_in_float64(on: Any) -> None:
+def test_merged_weights_equal_the_sum_in_float64(on: Any) -> None:
     model = gpt(bias=True)
     plain = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     config = LoRAConfig(lora_rank=3, lora_alpha=7.0, lora_targets=on)
     add_adapters(model, config, seed=1)
-    teach(model)
+    randomize_b(model)
     adapters = {name: tensor.clone() for name, tensor in adapter_tensors(model).items()}
     adapted = model(IDS)
     merge(model)
@@ -97,10 +95,10 @@ def test_merging_is_the_sum_in_float64(on: Any) -> None:
     assert not torch.allclose(adapted, gpt(bias=True)(IDS), atol=1e-2)
 
 
-def test_cached_is_uncached_and_captured_is_uncaptured() -> None:
+def test_caches_and_capture_do_not_change_the_output() -> None:
     model = gpt().double()
     add_adapters(model, LoRAConfig(lora_rank=2, lora_targets="all"), seed=1)
-    teach(model)
+    randomize_b(model)
     with torch.no_grad():
         whole = model(IDS)
         caches = model.new_caches()
@@ -115,7 +113,7 @@ def test_cached_is_uncached_and_captured_is_uncaptured() -> None:
         torch.testing.assert_close(again.weights("decoder.1.self"), weights, atol=1e-10, rtol=0)
 
 
-def test_the_same_seed_draws_the_same_adapters_and_moves_no_other_dice() -> None:
+def test_the_same_seed_gives_the_same_adapters_and_the_global_generator_is_unchanged() -> None:
     models = [gpt() for _ in range(3)]
     state = torch.random.get_rng_state()
     for model, seed in zip(models, (5, 5, 6), strict=True):
@@ -136,15 +134,15 @@ def test_the_same_seed_draws_the_same_adapters_and_moves_no_other_dice() -> None
         ({"lora_rank": 19}, "lora_rank"),
     ],
 )
-def test_wrong_settings_are_named(settings: dict[str, Any], argument: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], argument: str) -> None:
     model = gpt()
     with pytest.raises(UsageError) as caught:
         add_adapters(model, LoRAConfig(**settings), seed=0)
     assert caught.value.argument == argument
-    assert all(param.requires_grad for param in model.parameters()), "a refused model is as it was"
+    assert all(param.requires_grad for param in model.parameters()), "the model is unchanged after an error"
 
 
-def test_adapters_are_not_put_on_adapters() -> None:
+def test_a_model_with_adapters_gets_no_second_ones() -> None:
     model = gpt()
     add_adapters(model, LoRAConfig(), seed=0)
     with pytest.raises(UsageError) as caught:

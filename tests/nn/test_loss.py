@@ -1,4 +1,4 @@
-"""Cross-entropy in slices beside torch's, values and gradients, in float64."""
+"""Fused linear cross-entropy: values and gradients equal torch's in float64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def inputs(rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.T
 @pytest.mark.parametrize("rows", [1, 7, SLICE - 1, SLICE, SLICE + 1, 2 * SLICE, 2 * SLICE + 1])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_it_equals_torchs_with_its_gradients(rows: int, smoothing: float, with_bias: bool) -> None:
+def test_loss_and_gradients_equal_torchs(rows: int, smoothing: float, with_bias: bool) -> None:
     hidden, weight, bias, targets = inputs(rows)
     given = [x.clone().requires_grad_() for x in ([hidden, weight, bias] if with_bias else [hidden, weight])]
     mine, plain = linear_cross_entropy(
@@ -51,7 +51,7 @@ def test_by_hand() -> None:
     torch.testing.assert_close(smooth, 0.9 * minus_log[0] + 0.1 * minus_log[1])
 
 
-def test_gradients_by_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_equal_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss, "SLICE", 3)
     hidden, weight, bias, targets = inputs(7)
     parts = [x.requires_grad_() for x in (hidden, weight, bias)]
@@ -62,7 +62,7 @@ def test_gradients_by_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.autograd.gradcheck(value, parts)
 
 
-def test_without_gradients_nothing_is_kept() -> None:
+def test_without_gradients_nothing_is_saved() -> None:
     hidden, weight, _, targets = inputs(5)
     smooth, plain = linear_cross_entropy(hidden, weight, targets)
     assert not smooth.requires_grad and not plain.requires_grad
@@ -77,7 +77,7 @@ def test_the_reported_loss_cannot_be_trained_on() -> None:
     assert not plain.requires_grad
 
 
-def test_only_one_of_them_may_be_trained() -> None:
+def test_gradients_when_only_one_input_is_trained() -> None:
     hidden, weight, _, targets = inputs(5)
     weight.requires_grad_()
     linear_cross_entropy(hidden, weight, targets)[0].backward()
@@ -92,7 +92,7 @@ def test_large_logits_do_not_overflow() -> None:
     assert hidden.grad is not None and hidden.grad.isfinite().all()
 
 
-def test_a_frozen_matrix_gets_no_gradient_and_the_hidden_states_get_theirs() -> None:
+def test_a_frozen_matrix_gets_no_gradient_but_hidden_states_do() -> None:
     hidden, weight, bias, targets = inputs(7)
     hidden.requires_grad_()
     linear_cross_entropy(hidden, weight, targets, bias=bias, smoothing=0.1)[0].backward()

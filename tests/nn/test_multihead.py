@@ -1,4 +1,4 @@
-"""Multi-head attention beside `torch.nn.MultiheadAttention` with the same weights, and beside its formula."""
+"""Multi-head attention compared with `torch.nn.MultiheadAttention` with the same weights, and with its formula."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ B, T, S, D, H, DH = 2, 5, 7, 33, 3, 11
 
 
 def randomize(module: nn.Module, seed: int = 0) -> None:
-    """Weights and biases all different from zero, so that a forgotten one shows."""
+    """Set all weights and biases to nonzero values, so that a missing one fails a test."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -63,7 +63,7 @@ def test_m97_self_attention_equals_torchs_with_copied_weights(x: Tensor) -> None
     torch.testing.assert_close(trace[""].weights(), weights, atol=1e-6, rtol=0)
 
 
-def test_m97_with_padding_and_the_future_masked(x: Tensor) -> None:
+def test_m97_masked_self_attention_equals_torchs(x: Tensor) -> None:
     ours, theirs = twins(cross=False)
     real = torch.tensor([3, 5])
     padding = torch.arange(T) >= real[:, None]
@@ -73,7 +73,7 @@ def test_m97_with_padding_and_the_future_masked(x: Tensor) -> None:
 
 
 def test_m107_cross_attention_takes_keys_and_values_from_the_encoder(x: Tensor, memory: Tensor) -> None:
-    """`q_proj` is W^Q of the decoder's states; `kv_proj` is W^K above W^V, both of the encoder's output."""
+    """`q_proj` is W^Q, applied to the decoder's states; `kv_proj` is W^K and W^V, applied to the encoder's output."""
     ours, theirs = twins(cross=True)
     assert {name: tuple(p.shape) for name, p in ours.state_dict().items()} == {
         "q_proj.weight": (H * DH, D),
@@ -96,7 +96,7 @@ def test_m103_cross_attention_has_a_row_for_each_output_and_a_column_for_each_in
     assert trace[""].weights().shape == (B, H, T, S)
 
 
-def test_m103_an_encoder_that_says_nothing_gives_a_constant(x: Tensor, memory: Tensor) -> None:
+def test_m103_a_memory_of_zeros_gives_a_constant_output(x: Tensor, memory: Tensor) -> None:
     ours, _ = twins(cross=True)
     value_bias = ours.kv_proj.bias[H * DH :]
     constant = ours.out_proj(value_bias)
@@ -106,7 +106,7 @@ def test_m103_an_encoder_that_says_nothing_gives_a_constant(x: Tensor, memory: T
 
 @pytest.mark.parametrize("heads", [1, 2, 5])
 def test_m98_the_sum_over_heads_equals_the_concatenation(heads: int, x: Tensor) -> None:
-    """Concat(head₁ …) W^O = Σ headᵢ Wᵢ^O, also where heads × head width is not the width of the model."""
+    """Concat(head₁ …) W^O = Σ headᵢ Wᵢ^O, also if num_heads × head_dim is not d_model."""
     attention = MultiHeadAttention(D, num_heads=heads, head_dim=DH)
     randomize(attention)
     seen: list[Tensor] = []
@@ -122,8 +122,8 @@ def test_m98_the_sum_over_heads_equals_the_concatenation(heads: int, x: Tensor) 
     torch.testing.assert_close(out, total, atol=1e-6, rtol=1e-6)
 
 
-def test_m97_each_head_is_an_attention_of_its_own_slices(x: Tensor) -> None:
-    """Written out in float64: W^Q, W^K and W^V of each head, one head after the other."""
+def test_m97_each_head_uses_its_own_slices_of_the_matrices(x: Tensor) -> None:
+    """Computed in float64 with W^Q, W^K and W^V of each head, one head at a time."""
     attention = MultiHeadAttention(D, num_heads=H, head_dim=DH).double()
     randomize(attention)
     x = x.double()
@@ -138,8 +138,8 @@ def test_m97_each_head_is_an_attention_of_its_own_slices(x: Tensor) -> None:
     torch.testing.assert_close(attention(x), expected, atol=1e-12, rtol=0)
 
 
-def test_m99_the_figures_eight_heads_of_64() -> None:
-    """X (words × 512) → eight heads of 64 → Z (words × 512) → W^O (512 × 512) → as wide as X."""
+def test_m99_shapes_of_eight_heads_of_64() -> None:
+    """X (words × 512) → eight heads of 64 → Z (words × 512) → W^O (512 × 512) → the shape of X."""
     attention = MultiHeadAttention(512, num_heads=8, head_dim=64, bias=False)
     assert attention.qkv_proj.weight.shape == (3 * 8 * 64, 512)
     assert attention.out_proj.weight.shape == (512, 512)
@@ -158,7 +158,7 @@ def test_m99_the_figures_eight_heads_of_64() -> None:
     assert out.shape == (1, 2, 512)
 
 
-def test_m93_padding_does_not_change_what_is_not_padding(x: Tensor) -> None:
+def test_m93_padding_does_not_change_other_positions(x: Tensor) -> None:
     ours, _ = twins(cross=False)
     padded = ours(x, masks.lengths(torch.tensor([3, 5])))
     torch.testing.assert_close(padded[:1, :3], ours(x[:1, :3]), atol=1e-5, rtol=0)
@@ -166,7 +166,7 @@ def test_m93_padding_does_not_change_what_is_not_padding(x: Tensor) -> None:
 
 
 @pytest.mark.parametrize("t", range(T - 1))
-def test_m94_the_future_changes_nothing_before_it(t: int, x: Tensor) -> None:
+def test_m94_later_tokens_do_not_change_earlier_outputs(t: int, x: Tensor) -> None:
     ours, _ = twins(cross=False)
     other = x.clone()
     other[:, t + 1] += 3.0
@@ -191,7 +191,7 @@ def test_queries_and_keys_are_normalized_before_they_are_rotated(x: Tensor) -> N
 
 @pytest.mark.parametrize("chunks", [[5], [1, 1, 1, 1, 1], [2, 3], [3, 1, 1]])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_a_cache_gives_what_one_pass_gives(chunks: list[int], normalize: bool, x: Tensor) -> None:
+def test_cached_chunks_equal_one_forward_pass(chunks: list[int], normalize: bool, x: Tensor) -> None:
     attention = MultiHeadAttention(
         D, num_heads=4, head_dim=6, num_kv_heads=2, rotary=RotaryPositions(6), qk_norm=normalize
     )
@@ -204,7 +204,7 @@ def test_a_cache_gives_what_one_pass_gives(chunks: list[int], normalize: bool, x
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_cross_attention_remembers_its_memory(normalize: bool, x: Tensor, memory: Tensor) -> None:
+def test_cross_attention_caches_its_memory(normalize: bool, x: Tensor, memory: Tensor) -> None:
     attention = MultiHeadAttention(D, num_heads=H, head_dim=DH, cross=True, qk_norm=normalize)
     randomize(attention)
     attention.double()
@@ -225,7 +225,7 @@ def test_dropout_of_weights_only_in_training(x: Tensor) -> None:
     assert torch.equal(attention(x), attention(x))
 
 
-def test_errors_name_what_is_wrong(x: Tensor) -> None:
+def test_bad_arguments_are_refused(x: Tensor) -> None:
     with pytest.raises(UsageError) as caught:
         MultiHeadAttention(D, num_heads=6, head_dim=5, num_kv_heads=4)
     assert (caught.value.argument, caught.value.value) == ("num_kv_heads", 4)
@@ -256,8 +256,8 @@ def score(scorer: Scorer, q: Tensor, k: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", SCORERS)
 @pytest.mark.parametrize("cross", [False, True])
-def test_every_scorer_can_be_given_to_the_module(name: str, cross: bool, x: Tensor, memory: Tensor) -> None:
-    """Output and captured weights beside a loop over queries and keys, in float64."""
+def test_multi_head_attention_with_every_scorer(name: str, cross: bool, x: Tensor, memory: Tensor) -> None:
+    """Output and captured weights equal a loop over queries and keys in float64."""
     scorer = SCORERS[name]()
     module = MultiHeadAttention(D, num_heads=H, head_dim=DH, cross=cross, scorer=scorer).double().eval()
     randomize(module)
@@ -282,7 +282,7 @@ def test_every_scorer_can_be_given_to_the_module(name: str, cross: bool, x: Tens
     assert trace[""].scorer is module.scorer
 
 
-def test_a_scorer_learns() -> None:
+def test_a_scorer_can_be_trained() -> None:
     module = MultiHeadAttention(D, num_heads=H, head_dim=DH, scorer=Additive(DH, DH, hidden_dim=5))
     module(torch.randn(B, T, D)).sum().backward()
     assert all(param.grad is not None and param.grad.any() for param in module.scorer.parameters())  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm beside torch's modules and their formulas."""
+"""LayerNorm and RMSNorm compared with torch's modules and with their formulas."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_rms_norm_equals_torchs_and_its_formula(x: Tensor, eps: float) -> None:
     torch.testing.assert_close(ours(x), formula.float(), atol=1e-5, rtol=0)
 
 
-def test_the_gradient_of_rms_norm_is_that_of_small_differences(x: Tensor) -> None:
+def test_the_gradient_of_rms_norm_equals_finite_differences(x: Tensor) -> None:
     wide = x.double().requires_grad_()
     assert torch.autograd.gradcheck(RMSNorm(D).double(), wide)
     assert torch.autograd.gradcheck(

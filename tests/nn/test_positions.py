@@ -1,4 +1,4 @@
-"""Positions: the numbers of the formula, the linear map between them, and rotation beside Llama's."""
+"""Positions compared with their formulas and, for rotary positions, with Llama's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_m109_the_first_positions_by_hand() -> None:
 
 
 @given(position=st.integers(0, 600), pair=st.integers(0, 6))
-def test_m109_every_number_is_the_formula(position: int, pair: int) -> None:
+def test_m109_sinusoids_equal_the_formula(position: int, pair: int) -> None:
     width = 14
     angle = position / 10_000 ** (2 * pair / width)
     interleaved, halves = sinusoids(601, width), sinusoids(601, width, layout="halves")
@@ -55,7 +55,7 @@ def test_m110_a_later_position_is_a_linear_map_of_an_earlier_one(distance: int) 
     torch.testing.assert_close(fitted[:2, :2], rotation, atol=1e-5, rtol=0)
 
 
-def test_m111_learned_positions_are_parameters_and_learn() -> None:
+def test_m111_learned_positions_are_trained() -> None:
     positions = LearnedPositions(13, length=17)
     assert sum(p.numel() for p in positions.parameters()) == 17 * 13
     x = torch.zeros(2, 5, 13)
@@ -66,15 +66,15 @@ def test_m111_learned_positions_are_parameters_and_learn() -> None:
     assert (grad[:3] == 0).all() and (grad[8:] == 0).all()
 
 
-def test_learned_positions_end() -> None:
+def test_learned_positions_refuse_longer_texts() -> None:
     positions = LearnedPositions(4, length=7)
     assert positions(torch.zeros(1, 7, 4)).shape == (1, 7, 4)
     with pytest.raises(UsageError) as caught:
         positions(torch.zeros(1, 7, 4), 1)
-    assert caught.value.value == 8
+    assert (caught.value.argument, caught.value.value) == ("x", 8)
 
 
-def test_the_sinusoidal_table_grows_and_stays_the_same() -> None:
+def test_the_sinusoidal_table_grows_without_changing() -> None:
     short, long = SinusoidalPositions(6, length=3), SinusoidalPositions(6, length=100)
     x = torch.randn(2, 40, 6)
     assert torch.equal(short(x, 5), long(x, 5))
@@ -82,7 +82,7 @@ def test_the_sinusoidal_table_grows_and_stays_the_same() -> None:
     assert not list(short.parameters()) and not short.state_dict()
 
 
-def test_no_positions_change_nothing() -> None:
+def test_no_positions_leave_the_input_unchanged() -> None:
     x = torch.randn(2, 5, 4)
     assert torch.equal(NoPositions()(x, 3), x)
 
@@ -142,8 +142,8 @@ def test_wrong_arguments_of_positions(make: Callable[[], object], value: object,
     assert (caught.value.value, caught.value.hint) == (value, hint)
 
 
-def test_waves_slow_down_as_in_llama_3_1() -> None:
-    """By its formula, wave by wave: with lengths above 8192 / 1, below 8192 / 4, and in between."""
+def test_frequencies_are_scaled_as_in_llama_3_1() -> None:
+    """By its formula for each frequency: wavelengths above 8192 / 1, below 8192 / 4, and in between."""
     speeds = 500_000.0 ** (-torch.arange(0, 128, 2, dtype=torch.float64) / 128)
     found = scale_frequencies(
         speeds, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192.0

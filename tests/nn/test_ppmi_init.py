@@ -1,4 +1,4 @@
-"""Vectors from counts: by plain loops, and that tokens in like company are near each other."""
+"""PPMI vectors: counts checked by plain loops; tokens with similar neighbors have similar vectors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_counts_and_ppmi_by_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 64, 65, 66, 67, 500])
-def test_counting_in_stretches_misses_nothing(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_in_chunks_equals_counting_at_once(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = np.random.default_rng(1).integers(0, 30, length)
     whole = ppmi_init._counts(ids, 30)
     monkeypatch.setattr(ppmi_init, "CHUNK", 64)
     np.testing.assert_allclose(ppmi_init._counts(ids, 30), whole, rtol=1e-5)
 
 
-def test_like_company_like_vectors() -> None:
-    """Animals sleep and eat, tools lie and rust; no animal stands near another, no tool near a tool."""
+def test_tokens_with_similar_neighbors_have_similar_vectors() -> None:
+    """Animals sleep and eat, tools lie and rust; no two animals or two tools occur near each other."""
     draw = np.random.default_rng(2)
     animals, tools = [0, 1, 2], [3, 4, 5]
     sentences = [
@@ -54,10 +54,10 @@ def test_like_company_like_vectors() -> None:
     assert near[:3, 3:6].max() < 0.5
     assert torch.equal(found[12], torch.zeros(4)), "a token that never occurs"
     torch.testing.assert_close(found[:12].norm(dim=1), torch.ones(12))
-    assert torch.equal(found, ppmi_vectors(ids, 13, 4)), "the same text, the same vectors"
+    assert torch.equal(found, ppmi_vectors(ids, 13, 4)), "the same text gives the same vectors"
 
 
-def test_more_room_than_there_are_directions() -> None:
+def test_d_model_may_exceed_the_rank() -> None:
     found = ppmi_vectors(np.array([0, 1, 0, 2, 0, 1]), 4, 9)
     assert found.shape == (4, 9)
     assert found.isfinite().all()

@@ -1,4 +1,4 @@
-"""Matrices in 8 and 4 bits: how far from what they stand for, and that they answer as matrices do."""
+"""Quantized weights in int8 and int4: rounding errors, layout in memory, use in a model."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from regard.utils.errors import UsageError
 
 
 @given(rows=st.integers(1, 7), columns=st.integers(1, 140), seed=st.integers(0, 99), spread=st.floats(1e-6, 1e6))
-def test_eight_bits_are_at_most_half_a_step_off(rows: int, columns: int, seed: int, spread: float) -> None:
+def test_int8_error_is_at_most_half_a_step(rows: int, columns: int, seed: int, spread: float) -> None:
     weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * spread
     step = weight.abs().amax(dim=1, keepdim=True) / 127
     assert ((quantize(weight, "int8").dequantize() - weight).abs() <= step * 0.501).all()
 
 
 @given(rows=st.integers(1, 7), columns=st.integers(1, 140), seed=st.integers(0, 99), spread=st.floats(1e-6, 1e6))
-def test_four_bits_are_at_most_one_step_of_their_group_off(rows: int, columns: int, seed: int, spread: float) -> None:
+def test_int4_error_is_at_most_one_step_of_the_group(rows: int, columns: int, seed: int, spread: float) -> None:
     weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * spread
     padded = F.pad(weight, (0, -columns % 32)).view(rows, -1, 32)
-    # Half a step, but a whole one opposite the largest: codes reach from -8 to 7. bfloat16 scales are 0.4 % off.
+    # Half a step, or a whole one for values opposite to the extreme: codes are -8 to 7. bfloat16 scales are 0.4 % off.
     step = (padded.abs().amax(dim=2, keepdim=True) / 8).expand_as(padded).reshape(rows, -1)[:, :columns]
     assert ((quantize(weight, "int4").dequantize() - weight).abs() <= step * 1.04).all()
 
 
-def test_four_bits_by_hand() -> None:
+def test_int4_by_hand() -> None:
     weight = torch.zeros(1, 64)
     weight[0, :4] = torch.tensor([-8.0, 7.0, 1.0, 3.4])
     weight[0, 32:34] = torch.tensor([4.0, -1.0])  # the largest is positive: the scale is negative
@@ -45,7 +45,7 @@ def test_four_bits_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("precision", "share"), [("int8", 0.27), ("int4", 0.15)])
-def test_a_packed_matrix_takes_the_place_of_a_weight(precision: Any, share: float) -> None:
+def test_a_quantized_weight_works_in_linear_and_embedding(precision: Any, share: float) -> None:
     weight = torch.randn(33, 70)
     quantized = quantize(weight, precision)
     assert quantized.nbytes < share * 4 * 33 * 128  # 70 columns are two pairs of groups
@@ -57,8 +57,8 @@ def test_a_packed_matrix_takes_the_place_of_a_weight(precision: Any, share: floa
         torch.relu(quantized)  # type: ignore[arg-type]
 
 
-def test_products_that_share_their_memory_do_not_disturb_each_other() -> None:
-    """Unpacked at the same place one after the other, unless gradients have to come back through them."""
+def test_products_that_share_a_buffer_are_independent() -> None:
+    """Matrices are dequantized into one buffer, one after the other, unless gradients are needed."""
     weights = [torch.randn(33, 70), torch.randn(20, 33), torch.randn(40, 20)]
     quantized = [quantize(weight, "int4") for weight in weights]
     plain = [one.dequantize() for one in quantized]
@@ -78,8 +78,8 @@ def test_products_that_share_their_memory_do_not_disturb_each_other() -> None:
     (expected,) = torch.autograd.grad(product(plain).sum(), x)
     assert torch.equal(found, expected)
     with ThreadPoolExecutor(4) as pool, torch.no_grad():
-        due = product(plain)
-        assert all(torch.equal(due, one) for one in pool.map(lambda _: _detached(product, quantized), range(40)))
+        expected = product(plain)
+        assert all(torch.equal(expected, one) for one in pool.map(lambda _: _detached(product, quantized), range(40)))
 
 
 def _detached(product: Any, matrices: Any) -> torch.Tensor:
@@ -94,7 +94,7 @@ def test_rows_of_zeros_stay_zeros() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("precision", ["int8", "int4"])
-def test_a_packed_model_still_reads(precision: Any, tied: bool) -> None:
+def test_a_quantized_model_still_runs(precision: Any, tied: bool) -> None:
     shape = dict(vocab_size=37, num_layers=2, d_model=64, d_ff=128, num_heads=2, head_dim=32, positions="learned")
     model = GPT(GPTConfig(**shape, tie_embeddings=tied)).eval()  # type: ignore[arg-type]
     for param in model.parameters():
@@ -112,7 +112,7 @@ def test_a_packed_model_still_reads(precision: Any, tied: bool) -> None:
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_all_codes_lie_in_one_stretch_in_the_order_they_are_read(precision: Any, tied: bool) -> None:
+def test_all_codes_are_in_one_block_in_forward_order(precision: Any, tied: bool) -> None:
     torch.manual_seed(0)
     model = GPT(
         GPTConfig(vocab_size=11, context_length=5, num_layers=2, d_model=70, d_ff=33, num_heads=2, tie_embeddings=tied)
@@ -130,14 +130,14 @@ def test_all_codes_lie_in_one_stretch_in_the_order_they_are_read(precision: Any,
         assert torch.equal(found[name].codes, expected.codes), name
         assert torch.equal(found[name].dequantize(), expected.dequantize()), name
     places = sorted({one.codes.data_ptr(): one.codes.nbytes for one in found.values()}.items())
-    assert len(places) == len(alone), "what two share is there once"
+    assert len(places) == len(alone), "a tied matrix is stored once"
     ends = [start + size for start, size in places[:-1]]
     assert ends == [start for start, _ in places[1:]]
     layers = [found[f"decoder.{i}.self_attention.qkv_proj.weight"].codes.data_ptr() for i in range(2)]
     assert layers == sorted(layers)
 
 
-def test_another_number_of_bits_is_refused() -> None:
+def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         quantize(torch.ones(2, 2), "int3")  # type: ignore[arg-type]
     assert (caught.value.argument, caught.value.allowed) == ("precision", ("int8", "int4"))
@@ -146,15 +146,15 @@ def test_another_number_of_bits_is_refused() -> None:
     assert isinstance(model.weight, nn.Parameter)
 
 
-def test_in_fp32_the_matrices_lie_one_after_the_other_as_they_were() -> None:
+def test_fp32_moves_the_matrices_into_one_block_unchanged() -> None:
     model = GPT(GPTConfig(vocab_size=7, d_model=6, num_layers=2, d_ff=5, num_heads=3, head_dim=2, tie_embeddings=True))
     model.decoder.requires_grad_(False)
     before = {name: (param.detach().clone(), param.requires_grad) for name, param in model.named_parameters()}
     quantize_weights(model, "fp32")
     after = dict(model.named_parameters())
-    assert after.keys() == before.keys(), "what is shared stays shared"
-    for name, (values, training) in before.items():
-        assert torch.equal(after[name], values) and after[name].requires_grad == training
+    assert after.keys() == before.keys(), "tied weights stay tied"
+    for name, (values, requires_grad) in before.items():
+        assert torch.equal(after[name], values) and after[name].requires_grad == requires_grad
     places = sorted(param.data_ptr() for param in model.parameters() if param.dim() == 2)
     assert all(place % 64 == 0 for place in places)
     assert places[-1] - places[0] < 4 * sum(param.numel() for param in model.parameters()) + 64 * len(places)

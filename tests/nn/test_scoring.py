@@ -1,4 +1,4 @@
-"""The scoring functions of attention beside hand computation, one pair of query and key at a time."""
+"""The scorers of attention compared with hand computation, one pair of query and key at a time."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from regard.cli.main import main
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.model import GPT
 from regard.tasks.generate.predictor import TextGenerator
-from regard.tasks.score.predictor import Scorer
+from regard.tasks.score.predictor import TextScorer
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.errors import FolderError, UsageError
@@ -376,5 +376,5 @@ def test_a_model_of_regard_needs_no_start_token() -> None:
     shape = dict(num_layers=1, d_model=8, d_ff=8, num_heads=1, head_dim=8, context_length=9)
     text_generator = TextGenerator(GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape)), tokenizer)  # type: ignore[arg-type]
     assert text_generator.prompt_ids(PROMPT) == tokenizer.encode(PROMPT)
-    scorer = Scorer(text_generator.model, tokenizer)
+    scorer = TextScorer(text_generator.model, tokenizer)
     assert math.isfinite(scorer(PROMPT).loss)

@@ -19,7 +19,7 @@ from regard.tasks.generate import objective as module
 from regard.tasks.generate.objective import GenerateObjective
 from regard.tasks.generate.predictor import TextGenerator, score_text
 from regard.tasks.generate.spec import GenerateConfig
-from regard.tasks.score.predictor import Scorer
+from regard.tasks.score.predictor import TextScorer
 from regard.tasks.suggest.predictor import Suggester
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
@@ -142,7 +142,7 @@ def test_evaluating_a_language_model_gives_perplexity_and_bits_per_byte(tmp_path
     path = tmp_path / "text.txt"
     path.write_text(TEXT, encoding="utf-8")
     perplexity, bits = regard.evaluate(generator, path)
-    score = Scorer.adapt(generator)(TEXT)  # type: ignore[misc]
+    score = TextScorer.adapt(generator)(TEXT)  # type: ignore[misc]
     assert (perplexity.name, bits.name) == ("perplexity", "bits per byte")
     assert perplexity.value == pytest.approx(score.perplexity)
     assert bits.value == pytest.approx(score.bits_per_byte)
@@ -167,7 +167,7 @@ def test_a_text_of_one_token_has_no_score() -> None:
 
 def test_other_tasks_use_the_same_model() -> None:
     generator = make_generator()
-    for task in (Suggester, Scorer):
+    for task in (Suggester, TextScorer):
         other = task.adapt(generator)
         assert other is not None
         assert other.model is generator.model

@@ -1,4 +1,4 @@
-"""Attention maps: what is refused, how weights are packed, what the files and the still picture hold."""
+"""Attention maps: errors, packing of weights, contents of the files and of the still picture."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_large_views_use_eight_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.abs(unpack(data["maps"][0]["weights"], 255, (3, 5, 7)) - a_map().weights).max() < 0.004
 
 
-def test_an_address_of_another_form_is_a_kind_of_its_own() -> None:
+def test_an_address_of_another_form_is_its_own_kind() -> None:
     packed = attention_view([a_map("attention")], title="t").data["maps"][0]
     assert (packed["kind"], packed["label"], packed["layer"]) == ("attention", "attention", 0)
 
@@ -156,7 +156,7 @@ def test_bad_views_are_refused(arguments: dict[str, Any], argument: str, value: 
     assert (error.value.argument, error.value.value) == (argument, value)
 
 
-def test_gold_belongs_to_cross_attention_where_there_is_some() -> None:
+def test_gold_links_are_shown_on_cross_attention() -> None:
     maps = [a_map("encoder.0.self", num_rows=2, num_columns=2), a_map("decoder.0.cross")]
     view = attention_view(maps, title="t", gold=[(4, 6)])  # outside the encoder's map, inside the other
     assert [one["gold"] for one in view.data["maps"]] == [False, True]
@@ -180,7 +180,7 @@ def test_still_picture_has_a_cell_of_the_right_color_for_every_weight(head: int 
     assert texts.index("key →") < texts.index("query →")
     tokens = [text for text in texts if text in {*one.columns, *one.rows}]
     assert tokens == [*one.columns, *one.rows]
-    assert f"encoder.0.self · {'mean of all heads' if head is None else 'head 1'}" in texts
+    assert ("encoder.0.self · head 1" in texts) == (head == 1)
     assert f"{matrix.max():.2f}" in texts
 
 
@@ -199,7 +199,7 @@ def test_still_picture_of_hostile_tokens_is_well_formed() -> None:
     assert "<b>" in texts
 
 
-def test_color_table_goes_through_its_stops() -> None:
+def test_color_table_contains_its_stops() -> None:
     table = color_table(["#000000", "#ff8000"])
     assert table[0].tolist() == [0, 0, 0]
     assert table[255].tolist() == [255, 128, 0]
@@ -207,7 +207,7 @@ def test_color_table_goes_through_its_stops() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_saved_numbers_are_exact_and_bear_their_tokens(tmp_path: Path, dtype: type) -> None:
+def test_saved_numbers_are_exact_and_labeled(tmp_path: Path, dtype: type) -> None:
     tokens = ['say "hi"', "a,b", "</s>", "\n", "é"]
     one = a_map(rows=tokens, weights=a_map().weights.astype(dtype))
 

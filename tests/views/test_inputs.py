@@ -1,4 +1,4 @@
-"""The view of the input of an encoder: its data, its still picture, and what it refuses."""
+"""The view of the input of an encoder: its data, its still picture, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training report: grouping and thinning of curves, arrangement of the rest, the still picture."""
+"""The training report: grouping and thinning of curves, its other parts, the still picture."""
 
 from __future__ import annotations
 

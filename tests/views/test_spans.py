@@ -1,4 +1,4 @@
-"""The view of an answer in its passage: its data, its still picture, and what it refuses."""
+"""The view of an answer in its passage: its data, its still picture, and errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from regard.utils.errors import UsageError
-from regard.views.tokens import Candidate, Mark, SpanMarks, spans_view
+from regard.views.tokens import Mark, SpanCandidate, SpanMarks, spans_view
 
 PASSAGE = "Ada <wrote> 🙂 it."
 
@@ -18,7 +18,10 @@ def marks(**changes: object) -> SpanMarks:
         "question": "Who & what?",
         "passage": PASSAGE,
         "marks": [Mark(start=a, end=b, begins=c, ends=d) for a, b, c, d in tokens],
-        "candidates": [Candidate(start=4, end=13, probability=0.72), Candidate(start=0, end=0, probability=0.1)],
+        "candidates": [
+            SpanCandidate(start=4, end=13, probability=0.72),
+            SpanCandidate(start=0, end=0, probability=0.1),
+        ],
     }
     return SpanMarks(**{**found, **changes})  # type: ignore[arg-type]
 
@@ -51,7 +54,7 @@ def test_tokens_may_share_a_character() -> None:
 
 
 def test_no_answer_is_shown() -> None:
-    assert "(no answer)" in spans_view(marks(candidates=[Candidate(start=0, end=0, probability=0.6)])).svg()
+    assert "(no answer)" in spans_view(marks(candidates=[SpanCandidate(start=0, end=0, probability=0.6)])).svg()
 
 
 @pytest.mark.parametrize(

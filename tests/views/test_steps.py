@@ -1,4 +1,4 @@
-"""The five steps as a view: what is drawn, how it is thinned, and arrays that do not fit together."""
+"""The view of the five steps: which numbers are drawn, and inconsistent arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drawn(data: dict[str, Any], part: str, index: int = 0) -> npt.NDArray[np.flo
 
 
 def allowed_error(data: dict[str, Any], part: str) -> float:
-    """Half a step of the packing, and a hair for the arithmetic."""
+    """Half a step of the packing, plus rounding."""
     return float(data["scales"][data["parts"][part][0]["kind"]]["peak"]) / 65534 * 1.0001
 
 
@@ -77,7 +77,7 @@ def test_each_matrix_has_its_name_and_true_shape(some_steps: Make) -> None:
 
 
 def test_wide_matrices_are_sampled_and_never_averaged(some_steps: Make) -> None:
-    steps = some_steps(2, 2, width=1031, heads=2, head_dim=131, cross=False)
+    steps = some_steps(2, 2, d_model=1031, num_heads=2, head_dim=131, cross=False)
     data = steps_view(steps, title="t").data
     for part, array in (
         ("inputs", steps.inputs),
@@ -111,7 +111,7 @@ def test_the_page_stays_below_a_megabyte(some_steps: Make, shape: tuple[int, int
     assert len(view.html().encode()) < 1_000_000
 
 
-def test_matrices_of_one_kind_share_a_scale_that_outliers_do_not_bleach(some_steps: Make) -> None:
+def test_matrices_of_one_kind_share_a_scale_without_outliers(some_steps: Make) -> None:
     steps = some_steps()
     loud = steps.queries.copy()
     loud[0, 0, 0] = 1000
@@ -154,7 +154,7 @@ def test_the_still_picture_has_five_numbered_steps(some_steps: Make, cross: bool
         ("queries", np.zeros(T)),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(some_steps: Make, argument: str, value: Any) -> None:
+def test_inconsistent_arrays_are_refused(some_steps: Make, argument: str, value: Any) -> None:
     with pytest.raises(UsageError) as error:
         replace(some_steps(), **{argument: value})
     assert error.value.argument == argument

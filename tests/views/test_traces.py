@@ -50,7 +50,7 @@ def padded() -> tuple[Tensor, Tensor, masks.AttentionMask]:
 
 
 def both(model: Transformer, *, grad: bool = False) -> Trace:
-    """A pass over both texts; the second source is padded to the length of the first."""
+    """A forward pass over both texts; the second source is padded to the length of the first."""
     source, target, mask = padded()
     with torch.set_grad_enabled(grad), capture(model, tokens=TOKENS, grad=grad) as trace:
         model(source, target, mask)

@@ -46,7 +46,7 @@ HOSTILE = [
 
 
 class Document(HTMLParser):
-    """What a browser would see: elements with their attributes, and the text of scripts, styles and titles."""
+    """Collects the elements of a page with their attributes, and the text of scripts, styles and titles."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -268,7 +268,7 @@ def test_any_text_makes_a_well_formed_drawing(text: str) -> None:
     assert root.find("{http://www.w3.org/2000/svg}title") is not None
 
 
-def test_readable_shows_control_characters_as_pictures() -> None:
+def test_readable_replaces_control_characters_by_symbols() -> None:
     assert readable("a\x00\x1b\x7f\ud800\ufffeé🙂") == "a␀␛␡\ufffd\ufffdé🙂"
 
 

@@ -145,7 +145,7 @@ def _load_weights(model: nn.Module, folder: ModelFolder) -> None:
 
     load_into(model, dict(base_tensors(folder.path, reference, read_base)))
     add_adapters(model, config, seed=0)
-    load_into(model, folder.tensors, learned_only=True)
+    load_into(model, folder.tensors, trainable_only=True)
     merge(model)
 
 

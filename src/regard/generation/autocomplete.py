@@ -20,7 +20,7 @@ from regard.generation.decoder import Decoder
 BEAMS = 24  # prefixes in the beam
 MAX_WORD_CHARACTERS = 14  # for character tokenizers
 MAX_WORD_TOKENS = 5  # for subword tokenizers
-REMEMBERED = 64  # cached prefixes (see WordTokens.spelling)
+CACHED_PREFIXES = 64  # of the partial word (see WordTokens.spelling)
 
 
 class Suggestion(NamedTuple):
@@ -47,7 +47,7 @@ class WordTokens:
         self.begins = torch.tensor([text == " " or text.removeprefix(" ").isalnum() for text in texts])
         self.continues = torch.tensor([bool(text) and text.isalnum() for text in texts])
         self.ends = torch.tensor([not text or not (text[0].isalnum() or text[0] == "_") for text in texts])
-        self.spelling = lru_cache(REMEMBERED)(self._spelling)
+        self.spelling = lru_cache(CACHED_PREFIXES)(self._spelling)
 
     def _spelling(self, rest: str) -> Tensor:
         """Mask of the tokens that spell a prefix of `rest`, or all of it plus more of the same word: (V,)."""
@@ -59,11 +59,11 @@ def suggest(
 ) -> list[Suggestion]:
     """The `count` most probable words after `prompt`, most probable first.
 
-    `encode` must leave `word_tokens.longest` positions of the context free. Longer words than fit are missed.
+    `encode` must leave `word_tokens.longest` positions of the context free; words that do not fit are not found.
     """
     by_character = word_tokens.by_character
-    # Subword tokens include the space before a word, so an unfinished word is removed and tokenized again.
-    match = re.search(r"\w*$" if by_character else r" ?\w*$", prompt)
+    # Subword tokens include the space before a word, so an unfinished word is removed and spelled again.
+    match = re.search(r"\w*\Z" if by_character else r" ?\w*\Z", prompt)
     partial = match[0] if match else ""
     context = prompt if by_character else prompt[: len(prompt) - len(partial)]
     ids = torch.tensor([list(encode(context))])  # (1, T)

@@ -32,10 +32,10 @@ Backend = Literal["auto", "kernels", "torch"]
 BACKENDS = get_args(Backend)
 VARIABLE = "REGARD_BACKEND"
 
-# Rough costs in seconds that `auto` compares: loading the kernels, and torch's overhead per block of any size.
-LOADING = 1.5
-TORCH_BLOCK = 0.4e-3
-MANY = 16  # largest batch for which `auto` uses the kernels
+# Rough costs that `auto` compares: loading the kernels, and torch's overhead per block of any size.
+LOAD_SECONDS = 1.5
+TORCH_SECONDS_PER_BLOCK = 0.4e-3
+MAX_KERNEL_ROWS = 16  # largest batch for which `auto` uses the kernels
 NO_NUMBA = "numba is not installed"
 
 log = logging.getLogger("regard")
@@ -45,7 +45,7 @@ def gpt_decoder(
     model: GPT, *, vocab_size: int | None = None, steps: int = 1, rows: int = 1, backend: Backend = "auto"
 ) -> SpeculativeDecoder:
     """A decoder for a language model that generates about `steps` tokens for each of `rows` texts."""
-    if _kernels_serve(model, model.config.num_layers * steps, rows, backend):
+    if _use_kernels(model, model.config.num_layers * steps, rows, backend):
         from regard.generation.compiled.decoder import CompiledGPTDecoder
 
         return CompiledGPTDecoder(model, vocab_size=vocab_size)
@@ -56,7 +56,7 @@ def translation_decoder(
     model: Transformer, *, start_id: int, steps: int = 1, rows: int = 1, backend: Backend = "auto"
 ) -> Decoder:
     """A decoder for a translation model that generates about `steps` tokens for `rows` sequences at a time."""
-    if _kernels_serve(model, 2 * model.config.num_decoder_layers * steps, rows, backend):
+    if _use_kernels(model, 2 * model.config.num_decoder_layers * steps, rows, backend):
         from regard.generation.compiled.decoder import CompiledSeq2SeqDecoder
 
         return CompiledSeq2SeqDecoder(model, start_id=start_id)
@@ -66,32 +66,37 @@ def translation_decoder(
 _seconds_in_torch = 0.0  # estimated time that this process has spent in torch's decoders
 
 
-def _kernels_serve(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
-    """Whether the kernels run this model, for a call that computes `blocks` blocks, one token at a time."""
+def _use_kernels(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
+    """Whether to use the kernels for a call that computes `blocks` blocks, one token at a time."""
     global _seconds_in_torch
-    asked = os.environ.get(VARIABLE, backend) if backend == "auto" else backend
-    if asked not in BACKENDS:
-        raise unknown("backend", asked, BACKENDS)
+    requested = os.environ.get(VARIABLE, backend) if backend == "auto" else backend
+    if requested not in BACKENDS:
+        raise unknown("backend", requested, BACKENDS)
     quantized = isinstance(model.output_weight, QuantizedWeight)  # torch would dequantize every matrix for every token
-    if asked == "torch" or (asked == "auto" and rows > MANY and not quantized) or has_hooks(model):
+    if requested == "torch" or (requested == "auto" and rows > MAX_KERNEL_ROWS and not quantized) or has_hooks(model):
         return False
     reason = unsupported_reason(model)
-    if asked == "kernels" and reason is not None:
-        raise UsageError(f"the compiled kernels cannot run this model: {reason}.")
+    if requested == "kernels" and reason is not None:
+        raise _no_kernels(f"this model: {reason}.")
     if reason not in (None, NO_NUMBA):
         return False
     loaded = reason is None and "regard.generation.compiled.kernels" in sys.modules
-    if not (asked == "kernels" or loaded or quantized):
-        _seconds_in_torch += blocks * TORCH_BLOCK
-        if _seconds_in_torch <= LOADING:
+    if not (requested == "kernels" or loaded or quantized):
+        _seconds_in_torch += blocks * TORCH_SECONDS_PER_BLOCK
+        if _seconds_in_torch <= LOAD_SECONDS:
             return False
     if reason == NO_NUMBA:
-        _say_what_is_missing()
+        _warn_without_numba()
         return False
     error = kernel_error()
-    if asked == "kernels" and error is not None:
-        raise UsageError(f"the compiled kernels cannot run on this machine: {error}.")
+    if requested == "kernels" and error is not None:
+        raise _no_kernels(f"on this machine: {error}.")
     return error is None
+
+
+def _no_kernels(reason: str) -> UsageError:
+    message = f"the compiled kernels cannot run {reason}"
+    return UsageError(message, argument="backend", value="kernels", allowed=("auto", "torch"))
 
 
 def unsupported_reason(model: GPT | Transformer) -> str | None:
@@ -115,8 +120,8 @@ def unsupported_reason(model: GPT | Transformer) -> str | None:
 
 
 @cache
-def _say_what_is_missing() -> None:
-    log.warning("%s: torch serves, more slowly. Run `pip install numba` for the compiled kernels", NO_NUMBA)
+def _warn_without_numba() -> None:
+    log.warning("%s, so torch generates the text, which is slower. Run `pip install numba`", NO_NUMBA)
 
 
 @cache
@@ -128,6 +133,6 @@ def kernel_error() -> str | None:
         warm_up(lambda: log.warning("compiling the kernels for this machine, once …"))
     except Exception as error:  # any failure of numba or LLVM falls back to torch
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        log.warning("the compiled kernels do not run on this machine (%s): torch serves, more slowly", reason)
+        log.warning("the compiled kernels do not run here (%s). Falling back to torch, which is slower", reason)
         return reason
     return None

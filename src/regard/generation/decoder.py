@@ -1,8 +1,8 @@
 """The decoder interface of search and sampling, and its torch implementations.
 
 A `Decoder` prefills a batch, then returns the logits of the next token at each step. A search may repeat and drop rows
-between steps: one row per sentence becomes one row per beam, and finished sentences leave the batch. Choosing tokens is
-up to `search` and `sampling`.
+between steps: one row per sentence becomes one row per beam, and finished sentences leave the batch. `search` and
+`sampling` choose the tokens.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from regard.utils.errors import UsageError
 
 
 class Decoder(Protocol):
-    """A batch in generation. A decoder has state: use one per search and thread."""
+    """Computes the logits of a batch of growing sequences. It has state: use one per search and thread."""
 
     @property
     def max_new_tokens(self) -> int | None:
-        """Tokens that a row can get before positions run out; None if unlimited. Valid after prefill."""
+        """The number of tokens that fit before positions run out; None if unlimited. Valid after prefill."""
 
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Reset the decoder and process ids (B, S), padded at the end to S from their lengths (B,).
@@ -66,9 +66,9 @@ class TorchSeq2SeqDecoder:
     """
 
     def __init__(self, model: Transformer, *, start_id: int) -> None:
-        config = model.config
-        if not 0 <= start_id < config.vocab_size:
-            raise UsageError(f"start_id must be an id of the vocabulary, 0 to {config.vocab_size - 1}, not {start_id}.")
+        if not 0 <= start_id < model.config.vocab_size:
+            message = f"start_id must be in the vocabulary, 0 to {model.config.vocab_size - 1}, not {start_id}."
+            raise UsageError(message, argument="start_id", value=start_id)
         self._model, self._start_id = model, start_id
         self._caches: list[BlockCache] = []
         self._memory_mask: AttentionMask = masks.no_mask()
@@ -144,8 +144,7 @@ class TorchGPTDecoder(SpeculativeDecoder):
         model = self._model
         _check_eval(model)
         longest = ids.shape[1]
-        if longest > model.config.context_length:
-            raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context_length}.")
+        check_fits(longest, model.config.context_length)
         self.caches, self._padding = model.new_caches(), None
         if bool((lengths != longest).any()):
             self._padding = longest - lengths
@@ -157,8 +156,7 @@ class TorchGPTDecoder(SpeculativeDecoder):
     def extend(self, ids: Tensor) -> Tensor:
         if not self.caches:
             raise no_context()
-        if ids.shape[1] > self.max_new_tokens:
-            raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
+        check_fits(self.caches[0].self_attention.length + ids.shape[1], self._model.config.context_length)
         hidden = self._model.decode(ids, caches=self.caches, padding=self._padding)
         return self._model.logits(hidden)[..., : self._vocab_size]
 
@@ -197,8 +195,15 @@ class TorchGPTDecoder(SpeculativeDecoder):
 
 def _check_eval(model: nn.Module) -> None:
     if model.training:
-        raise UsageError("the model is in training mode, where dropout makes its output random: call model.eval().")
+        message = "the model is in training mode, where dropout makes its output random: call model.eval()."
+        raise UsageError(message, argument="model", hint="model.eval()")
+
+
+def check_fits(tokens: int, context_length: int) -> None:
+    if tokens > context_length:
+        message = f"{tokens} tokens do not fit into a context of {context_length}."
+        raise UsageError(message, argument="ids", value=tokens)
 
 
 def no_context() -> UsageError:
-    return UsageError("step needs the context that prefill sets up: call prefill first.")
+    return UsageError("the decoder has no context for these rows: call prefill first.", argument="ids", hint="prefill")

@@ -10,10 +10,10 @@
 
 They apply in this order: penalty, temperature, top_k, top_p, min_p.
 
-When the context is full, generation continues from the last half of the text. Each row of a batch has its own context:
-it gives the same tokens in a batch as alone. With `lookup` (prompt lookup decoding), the tokens that followed the last
-n-gram where it occurred before are proposed and verified in one forward pass. Each token is still sampled from the
-model's own distribution, so the output is the same, only faster.
+When the context is full, generation continues from the last half of the text. Each row of a batch has its own context,
+so it gets the same tokens in a batch as alone. `lookup` is prompt lookup decoding, a form of speculative decoding: the
+draft tokens are those that followed an earlier occurrence of the last n-gram, and one forward pass verifies them. Each
+token is still sampled from the model's own distribution, so the output is the same, only faster.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from regard.generation.search import no_probabilities
 from regard.nn.masks import pad
 from regard.nn.threads import one_thread
 
-GRAM = 3  # length of the n-gram that must match
-GUESSES = 8  # tokens proposed at a time
+NGRAM = 3  # length of the n-gram that must match
+MAX_DRAFT_TOKENS = 8  # draft tokens verified at a time
 
 
 class GeneratedToken(NamedTuple):
@@ -40,11 +40,11 @@ class GeneratedToken(NamedTuple):
 
     row: int
     id: int
-    log_prob: float  # by the model alone, before temperature and the like
+    log_prob: float  # before penalty, temperature and filters
 
 
 class GenerationState:
-    """A batch of texts being generated: iterate to get the next token. `drop` a row to stop it early.
+    """Generates a batch of texts: iterate to get the next token. `drop` a row to stop it early.
 
     An end token is the last token of its row. The first `prefix` tokens of every prompt always stay in the context.
     """
@@ -64,22 +64,22 @@ class GenerationState:
         self.decoder, self.context, self.device = decoder, context, device
         self.end_ids, self.prefix, self.lookup = end_ids, prefix, lookup and len(prompts) == 1
         self.texts = [list(prompt) for prompt in prompts]
-        self.forgotten = [0] * len(self.texts)  # tokens of each text that are not in the decoder's context
+        self.evicted = [0] * len(self.texts)  # tokens of each text that are not in the decoder's context
         self.sampler = Sampler(config, len(self.texts))
-        self.left = dict.fromkeys(range(len(self.texts)), config.max_new_tokens)  # tokens left for each live row
+        self.remaining = dict.fromkeys(range(len(self.texts)), config.max_new_tokens)  # of unfinished rows
 
     def drop(self, row: int) -> None:
         """Stop generating this row."""
-        self.left.pop(row, None)
+        self.remaining.pop(row, None)
 
     def __iter__(self) -> Iterator[GeneratedToken]:
-        rows = list(self.left)
+        rows = list(self.remaining)
         if not rows:
             return
-        logits = self.decoder.prefill(*pad([self._end(row) for row in rows], 0, device=self.device))
+        logits = self.decoder.prefill(*pad([self._context_ids(row) for row in rows], 0, device=self.device))
         while True:
             chosen = yield from self._draw(logits, rows)
-            live = [place for place, row in enumerate(rows) if row in self.left]
+            live = [place for place, row in enumerate(rows) if row in self.remaining]
             if not live:
                 return
             if len(live) < len(rows):
@@ -89,30 +89,30 @@ class GenerationState:
                 chosen = chosen[places]
             full = [place for place, row in enumerate(rows) if self._context_used(row) == self.context]
             if full:
-                self._slide(rows, full)
-            guesses = self._guess(rows[0]) if self.lookup else []
-            if not guesses:
+                self._slide_context(rows, full)
+            draft = self._draft_tokens(rows[0]) if self.lookup else []
+            if not draft:
                 logits = self.decoder.step(chosen)
                 continue
-            logits = yield from self._check(rows[0], int(chosen), guesses, chosen.device)
-            if rows[0] not in self.left:
+            logits = yield from self._verify(rows[0], int(chosen), draft, chosen.device)
+            if rows[0] not in self.remaining:
                 return
 
-    def _slide(self, rows: Sequence[int], full: Sequence[int]) -> None:
-        """Refill full contexts with the end of their text, except the newest token, which the next step adds."""
-        read = [self._end(rows[place])[:-1] for place in full]
-        ids = torch.tensor(read, dtype=torch.long, device=self.device)
-        self.decoder.refill(torch.tensor(full, device=self.device), ids)
+    def _slide_context(self, rows: Sequence[int], full: Sequence[int]) -> None:
+        """Refill full contexts with the end of their texts, without the newest token, which the next step adds."""
+        ids = [self._context_ids(rows[place])[:-1] for place in full]
+        refilled = torch.tensor(ids, dtype=torch.long, device=self.device)
+        self.decoder.refill(torch.tensor(full, device=self.device), refilled)
 
-    def _end(self, row: int) -> list[int]:
-        """The part of a text that enters the context; half of the context, or less for the last tokens, stays free."""
-        kept = keep_last(self.texts[row], self.context - min(self.left[row], self.context // 2), self.prefix)
-        self.forgotten[row] = len(self.texts[row]) - len(kept)
+    def _context_ids(self, row: int) -> list[int]:
+        """The ids of a text that enter the context. Half of the context stays free, or less if fewer tokens remain."""
+        kept = keep_last(self.texts[row], self.context - min(self.remaining[row], self.context // 2), self.prefix)
+        self.evicted[row] = len(self.texts[row]) - len(kept)
         return kept
 
     def _context_used(self, row: int) -> int:
         """Tokens of a text in the decoder's context, before the newest token is added."""
-        return len(self.texts[row]) - self.forgotten[row] - 1
+        return len(self.texts[row]) - self.evicted[row] - 1
 
     def _draw(self, logits: Tensor, rows: Sequence[int]) -> Generator[GeneratedToken, None, Tensor]:
         """Sample the next token of each of `rows`; returns their ids, (rows,)."""
@@ -120,38 +120,38 @@ class GenerationState:
         for row, pick, log_prob in zip(rows, chosen.tolist(), log_probs.tolist(), strict=True):
             if not math.isfinite(log_prob):
                 raise no_probabilities()
-            if row not in self.left:  # dropped by the caller while iterating
+            if row not in self.remaining:  # dropped by the caller while iterating
                 continue
             self.texts[row].append(pick)
-            self.left[row] -= 1
-            if pick in self.end_ids or not self.left[row]:
-                del self.left[row]
+            self.remaining[row] -= 1
+            if pick in self.end_ids or not self.remaining[row]:
+                del self.remaining[row]
             yield GeneratedToken(row, pick, log_prob)
         return chosen
 
-    def _guess(self, row: int) -> list[int]:
+    def _draft_tokens(self, row: int) -> list[int]:
         """The tokens that followed the most recent earlier occurrence of the last n-gram; empty if there is none."""
-        text, limit = self.texts[row], min(self.left[row], self.context - self._context_used(row)) - 1
-        last = text[-GRAM:]
-        for place in range(len(text) - GRAM - 1, -1, -1):
-            if text[place : place + GRAM] == last:
-                return text[place + GRAM : place + GRAM + min(GUESSES, max(0, limit))]
+        text, limit = self.texts[row], min(self.remaining[row], self.context - self._context_used(row)) - 1
+        last = text[-NGRAM:]
+        for place in range(len(text) - NGRAM - 1, -1, -1):
+            if text[place : place + NGRAM] == last:
+                return text[place + NGRAM : place + NGRAM + min(MAX_DRAFT_TOKENS, max(0, limit))]
         return []
 
-    def _check(
-        self, row: int, newest: int, guesses: list[int], device: torch.device
+    def _verify(
+        self, row: int, newest: int, draft: list[int], device: torch.device
     ) -> Generator[GeneratedToken, None, Tensor]:
-        """Verify proposed tokens in one forward pass and accept them up to the first mismatch.
+        """Verify the draft tokens in one forward pass and accept them up to the first mismatch.
 
         Returns the logits of the next token.
         """
-        logits = self.decoder.extend(torch.tensor([[newest, *guesses]], device=device))
-        for number, guess in enumerate(guesses):
+        logits = self.decoder.extend(torch.tensor([[newest, *draft]], device=device))
+        for number, token in enumerate(draft):
             drawn = yield from self._draw(logits[:, number], [row])
-            if row not in self.left:
+            if row not in self.remaining:
                 return logits[:, number]
-            if int(drawn) != guess:
-                self.decoder.rewind(len(guesses) - number)
+            if int(drawn) != token:
+                self.decoder.rewind(len(draft) - number)
                 return self.decoder.step(drawn)
         return logits[:, -1]
 
@@ -182,17 +182,17 @@ class Sampler:
         with one_thread():
             plain = logits.log_softmax(dim=-1)
             if self.config.repetition_penalty != 1:
-                logits = penalised(logits, before, self.config.repetition_penalty)
+                logits = apply_repetition_penalty(logits, before, self.config.repetition_penalty)
             if self.config.is_greedy:
                 chosen = logits.argmax(dim=-1)
             else:
-                probabilities = likely(logits, self.config)
+                probabilities = filtered_probabilities(logits, self.config)
                 drawn = [_draw(p, self._generators[row]) for p, row in zip(probabilities, rows, strict=True)]
                 chosen = torch.tensor(drawn, device=logits.device)
             return chosen, plain.gather(-1, chosen[:, None]).squeeze(-1)
 
 
-def likely(logits: Tensor, config: SamplingConfig) -> Tensor:
+def filtered_probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
     """The distribution to sample from, (rows, V): filtered tokens have probability 0, the rest sums to 1."""
     ranked, order = logits.sort(dim=-1, descending=True, stable=True)
     # Shift the maximum to 0 first, so that a tiny temperature cannot overflow to +inf.
@@ -214,7 +214,7 @@ def likely(logits: Tensor, config: SamplingConfig) -> Tensor:
     return torch.zeros_like(probabilities).scatter_(-1, order, probabilities)
 
 
-def penalised(logits: Tensor, before: Sequence[Sequence[int]], penalty: float) -> Tensor:
+def apply_repetition_penalty(logits: Tensor, before: Sequence[Sequence[int]], penalty: float) -> Tensor:
     """Apply the repetition penalty: divide positive logits of tokens that occurred, multiply negative ones."""
     out = logits.clone()
     for row, ids in enumerate(before):

@@ -24,7 +24,7 @@ from regard.generation.config import SearchConfig
 from regard.generation.decoder import Decoder
 from regard.utils.errors import RegardError, UsageError
 
-NEVER = float("-inf")  # the log-probability of an impossible token
+NEG_INF = float("-inf")  # the log-probability of an impossible token
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class _Run:
 
     def _allowed(self, logits: Tensor) -> Tensor:
         forbidden = self._forbidden if self.length >= self.config.min_new_tokens else self._forbidden_at_first
-        return logits.log_softmax(dim=-1).index_fill_(-1, forbidden, NEVER)
+        return logits.log_softmax(dim=-1).index_fill_(-1, forbidden, NEG_INF)
 
     def advance(self, rows: Tensor, ids: Tensor) -> None:
         """Continue with these rows of the decoder (rows′,) and add `ids` (rows′,) as their newest tokens."""
@@ -158,16 +158,16 @@ class _Run:
 
 
 class _Beams:
-    """The beams of A unfinished sentences, `width` each; row a · width + b of the decoder is beam b of sentence a."""
+    """The beams of A unfinished sentences: row a · beam_size + b of the decoder is beam b of sentence a."""
 
     def __init__(self, run: _Run, *, prefer_ends: bool) -> None:
         batch = len(run.log_probs)
         self.run, self.config, self.prefer_ends = run, run.config, prefer_ends
         self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]
         self.sentences = list(range(batch))  # indices of the unfinished ones
-        self.width = 1  # beams of a sentence: 1 before the first step
+        self.beam_size = 1  # beams of a sentence: 1 before the first step
         # In float64, so that rounding does not affect the ranking of long sums.
-        self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, width), best first
+        self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, beam_size), best first
         self.history: list[tuple[list[int], list[int], list[float]]] = []  # of each step: parent rows, ids, log-probs
 
     def advance(self) -> bool:
@@ -177,13 +177,13 @@ class _Beams:
         self._finish(totals, parents, ids, log_probs, ends)
         # The best candidates that do not end: a stable sort puts False before True and preserves the ranking.
         order = ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.config.num_beams]
-        totals = totals.masked_fill(ends, NEVER).gather(1, order)  # (A, width)
+        totals = totals.masked_fill(ends, NEG_INF).gather(1, order)  # (A, beam_size)
         unfinished = self._unfinished(totals[:, 0].tolist())
         if not unfinished:
             return False
         order = order[unfinished]
         self.sentences = [self.sentences[a] for a in unfinished]
-        self.totals, self.width = totals[unfinished], order.shape[1]
+        self.totals, self.beam_size = totals[unfinished], order.shape[1]
         rows, ids, log_probs = (x[unfinished].gather(1, order).flatten() for x in (parents, ids, log_probs))
         self.history.append((rows.tolist(), ids.tolist(), log_probs.tolist()))
         self.run.advance(rows, ids)
@@ -200,13 +200,13 @@ class _Beams:
         values, ids = (x.cpu() for x in top_of_rows(run.log_probs, min(count, run.log_probs.shape[-1])))
         run.length += 1
         choices = values.shape[1]
-        values, ids = values.reshape(sentences, -1), ids.reshape(sentences, -1)  # (A, width · C)
+        values, ids = values.reshape(sentences, -1), ids.reshape(sentences, -1)  # (A, beam_size · C)
         before = self.totals.repeat_interleave(choices, dim=1)
-        totals = (before + values).masked_fill(before == NEVER, NEVER)  # where a sentence has fewer beams
+        totals = (before + values).masked_fill(before == NEG_INF, NEG_INF)  # where a sentence has fewer beams
         if bool(totals.isnan().any()):
             raise no_probabilities()
         totals, order = (x[:, :count] for x in totals.sort(dim=1, descending=True, stable=True))
-        first_row = torch.arange(0, sentences * self.width, self.width)[:, None]
+        first_row = torch.arange(0, sentences * self.beam_size, self.beam_size)[:, None]
         return totals, first_row + order // choices, ids.gather(1, order), values.gather(1, order)
 
     def _finish(self, totals: Tensor, parents: Tensor, ids: Tensor, log_probs: Tensor, ends: Tensor) -> None:
@@ -216,7 +216,7 @@ class _Beams:
         def hypothesis(a: int, rank: int) -> Hypothesis:
             return self._trace(int(parents[a, rank]), int(ids[a, rank]), float(log_probs[a, rank]))
 
-        for a, rank in (ends[:, :num_beams] & (totals[:, :num_beams] > NEVER)).nonzero().tolist():
+        for a, rank in (ends[:, :num_beams] & (totals[:, :num_beams] > NEG_INF)).nonzero().tolist():
             hypotheses = self.finished[self.sentences[a]]
             if self.config.score(float(totals[a, rank]), length) > self._score_to_beat(hypotheses):
                 self._rank([*hypotheses, hypothesis(a, rank)], self.sentences[a])
@@ -225,7 +225,7 @@ class _Beams:
                 continue
             hypotheses = self.finished[sentence]
             missing = n_best - (len(hypotheses) if self.prefer_ends else 0)
-            truncated = (~ends[a] & (totals[a] > NEVER)).nonzero().flatten().tolist()
+            truncated = (~ends[a] & (totals[a] > NEG_INF)).nonzero().flatten().tolist()
             hypotheses += [hypothesis(a, rank) for rank in truncated[:missing]]
             if not self.prefer_ends:
                 self._rank(hypotheses, sentence)
@@ -240,7 +240,7 @@ class _Beams:
         unfinished = []
         for a, (sentence, total) in enumerate(zip(self.sentences, best_totals, strict=True)):
             hypotheses, limit = self.finished[sentence], self.run.limits[sentence]
-            if length >= limit or total == NEVER or (config.num_beams == 1 and hypotheses):
+            if length >= limit or total == NEG_INF or (config.num_beams == 1 and hypotheses):
                 continue
             # A total can only decrease. Its length-normalized score is highest at the length limit, or, for a negative
             # penalty, which favors short outputs, at the next step.
@@ -250,7 +250,7 @@ class _Beams:
         return unfinished
 
     def _score_to_beat(self, hypotheses: list[Hypothesis]) -> float:
-        return hypotheses[-1].score if len(hypotheses) == self.config.n_best else NEVER
+        return hypotheses[-1].score if len(hypotheses) == self.config.n_best else NEG_INF
 
     def _trace(self, row: int, last_id: int, last_log_prob: float) -> Hypothesis:
         """The full hypothesis of a candidate: follow the parent rows back to the first token."""
@@ -269,7 +269,7 @@ def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     with two equal neighbors, which is rare, is sorted in full.
     """
     values, places = scores.topk(min(count + 1, scores.shape[1]), dim=1)
-    equal = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > NEVER)
+    equal = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > NEG_INF)
     tied = equal.any(dim=1).nonzero().flatten()
     if len(tied):
         in_order = scores[tied].sort(dim=1, descending=True, stable=True)
@@ -292,8 +292,8 @@ def _check_rows(ids: Tensor, lengths: Tensor) -> None:
         raise UsageError(message, argument="ids", value=shapes)
     for row, length in enumerate(lengths.tolist()):
         if not 1 <= length <= ids.shape[1]:
-            message = f"row {row} has length {length}, but lengths must be from 1 to {ids.shape[1]}, the width of ids."
-            raise UsageError(message, argument="lengths", value=length)
+            message = f"row {row} has length {length}, but lengths must be from 1 to {ids.shape[1]}, the padded length."
+            raise UsageError(message, argument="lengths", value=length, allowed=range(1, ids.shape[1] + 1))
 
 
 def _check_ids(vocab_size: int, ends: Collection[int], forbidden: Collection[int], *, can_end_at_once: bool) -> None:

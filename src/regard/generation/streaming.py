@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from regard.utils.errors import RegardError
 
 Decode = Callable[[Sequence[int]], str]
-WINDOW = 64  # ids after which the oldest ones are dropped, if possible
-OVERLAP = 16  # ids kept on each side of the cut
+WINDOW = 64  # after this many ids the oldest ones are dropped, if possible
+OVERLAP = 16  # ids decoded together on each side of the boundary
 
 
 class TextStream:
@@ -33,7 +33,7 @@ class TextStream:
         """Add an id; returns the text that is now final, often empty."""
         self._ids.append(new_id)
         text = self._decode(self._ids)
-        end = certain_length(text)
+        end = final_length(text)
         if new_id not in self._byte_ids:
             self._complete = len(self._ids)
         elif end:
@@ -44,10 +44,9 @@ class TextStream:
         """The rest of the text. Call it after the last id."""
         text = self._decode(self._ids)
         if not text.startswith(self._shown):
-            raise RegardError(
-                f"the text {self._shown!r} was shown, but all ids decode to {text!r}: this tokenizer rewrites earlier "
-                f"words, so its text cannot be streamed. Decode it as a whole."
-            )
+            message = f"the stream returned {self._shown!r}, but all ids decode to {text!r}: this tokenizer rewrites "
+            message += "earlier words, so its text cannot be streamed. Decode all ids at once."
+            raise RegardError(message, argument="decode", value=text)
         return self._show(text)
 
     def _show(self, text: str) -> str:
@@ -66,7 +65,7 @@ def text_chunks(decode: Decode, ids: Iterable[int], byte_ids: Collection[int] = 
         yield rest
 
 
-def certain_length(text: str) -> int:
+def final_length(text: str) -> int:
     """The length of the final part of a growing text: all but its last word and the space before it.
 
     A wide character counts as a word, so scripts without spaces are streamed character by character.
@@ -77,7 +76,7 @@ def certain_length(text: str) -> int:
     return len(text[:end].rstrip())
 
 
-def behind(decode: Decode, before: Sequence[int]) -> Decode:
+def decode_after(decode: Decode, before: Sequence[int]) -> Decode:
     """`decode` for ids that follow `before`. Many decoders drop the space before the first word of a text."""
     start = len(decode(before))
     return lambda ids: decode([*before, *ids])[start:]
@@ -93,9 +92,9 @@ class StoppingStream:
 
     def __init__(self, decode: Decode, stops: Sequence[str] = ()) -> None:
         self._decode, self._stops = decode, tuple(stops)
-        self._done_text: list[str] = []  # text that was returned, without its ids
+        self._done_text: list[str] = []  # returned text whose ids were dropped
         self._ids: list[int] = []  # the newest ids
-        self._offset = 0  # length of their text that `_done_text` already holds
+        self._offset = 0  # length of the part of their text that is in `_done_text`
         self._tail = ""  # the rest of their text
         self._shown = 0  # length of the part of the tail that was returned
         self.stopped = False

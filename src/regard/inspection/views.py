@@ -19,10 +19,10 @@ from regard.views.specs import AttentionOptions, TargetOptions
 from regard.views.steps import steps_view
 from regard.views.studies import ranks_view
 from regard.views.tokens import (
-    Candidate,
     CausalTraining,
     InputSums,
     Mark,
+    SpanCandidate,
     SpanMarks,
     causal_view,
     inputs_view,
@@ -128,9 +128,9 @@ def span_marks(predictor: QuestionAnswerer, question: str, passage: str) -> Span
     weights = np.exp(logits - logits.max(axis=0))
     probabilities = (weights / weights.sum(axis=0)).tolist()[: len(encoded.passage.ids)]
     spans = zip(encoded.passage.starts.tolist(), encoded.passage.ends.tolist(), probabilities, strict=True)
-    candidates = [Candidate(start=span.start, end=span.end, probability=span.score) for span in answer.best]
+    candidates = [SpanCandidate(start=span.start, end=span.end, probability=span.score) for span in answer.best]
     if not answer.text:
-        candidates.insert(0, Candidate(start=0, end=0, probability=answer.score))
+        candidates.insert(0, SpanCandidate(start=0, end=0, probability=answer.score))
     return SpanMarks(
         question=question,
         passage=passage,

@@ -115,7 +115,8 @@ def attention(
     """
     if k.shape[-2] != v.shape[-2]:
         shapes = tuple(k.shape), tuple(v.shape)
-        raise UsageError(f"K has shape {shapes[0]} and V {shapes[1]}: give one value for each key.", value=shapes)
+        message = f"K has shape {shapes[0]} and V {shapes[1]}: give one value for each key."
+        raise UsageError(message, argument="v", value=shapes)
     scorer = scorer or ScaledDotProduct()
     if dropout or not isinstance(scorer, ScaledDotProduct):
         weights = attention_weights(q, k, mask, scorer=scorer)

@@ -166,7 +166,8 @@ class Trace:
 
     def _check_captured(self) -> None:
         if not self.captured:
-            raise UsageError("nothing was captured: run the model inside the `with capture(model)` block.")
+            message = "nothing was captured: run the model inside the `with capture(model)` block."
+            raise UsageError(message, argument="trace", hint="with capture(model)")
 
     def _tokens(self, stream: str, batch: int, count: int) -> list[str]:
         rows = self.tokens.get(stream)

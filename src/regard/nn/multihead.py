@@ -1,4 +1,4 @@
-"""Multi-head attention: several attentions side by side, joined by W^O. Its key-value cache holds earlier tokens.
+"""Multi-head attention: several heads in parallel, joined by W^O. Its key-value cache holds earlier tokens.
 
 | here | paper | shape |
 |---|---|---|
@@ -88,7 +88,7 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         cross: bool = False,
         bias: bool = True,
-        scorer: Scorer | None = None,  # scaled dot product if None; see `scoring`
+        scorer: Scorer | None = None,  # scaled dot product if None; see `attention`
         rotary: RotaryPositions | None = None,
         qk_norm: bool = False,  # RMS-normalize queries and keys before scoring
         qk_scale: bool = False,  # and multiply each of their dimensions by a learned factor

@@ -100,7 +100,7 @@ class LearnedPositions(nn.Module):
         end = start + x.shape[1]
         if end > len(self.weight):
             message = f"the text has {end} tokens, but the model has {len(self.weight)} positions. Shorten the text."
-            raise UsageError(message, value=end)
+            raise UsageError(message, argument="x", value=end)
         return x + self.weight[slice(start, end) if padding is None else _places(start, end, padding)]
 
 

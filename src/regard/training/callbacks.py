@@ -170,7 +170,7 @@ class KeepBestWeights(Callback):
         from regard.nn.state_dict import load_into
 
         if self.weights:
-            load_into(trainer.model, self.weights, learned_only=True)
+            load_into(trainer.model, self.weights, trainable_only=True)
 
     def tensors(self) -> Mapping[str, Tensor]:
         return {self.PREFIX + name: tensor for name, tensor in self.weights.items()}

@@ -340,7 +340,7 @@ class Trainer:
         for message in checkpoint.skipped:
             self.progress.say(message)
         self._check_settings(checkpoint)
-        load_into(self.model, _with_prefix(checkpoint, "model/"), learned_only=True)
+        load_into(self.model, _with_prefix(checkpoint, "model/"), trainable_only=True)
         load_state_tensors(self.optimizers, self.model, _with_prefix(checkpoint, "optimizer/"))
         self.state = TrainState(**checkpoint.state["train_state"])
         earlier = checkpoint.state["identity"]

@@ -20,9 +20,9 @@ class StepsViewer {
   constructor(root, data, integers) {
     Object.assign(this, { data, integers, painters: [] });
     this.tip = el("div", { class: "steps-tip", role: "status", hidden: true });
-    const { title, note, address, width, heads, headWidth } = data;
-    const whole = heads * headWidth === width ? `d_model ${width} = ${heads} heads × d_k ${headWidth}` : null;
-    const parts = `d_model ${width}, ${heads} ${heads === 1 ? "head" : "heads"} × d_k ${headWidth}`;
+    const { title, note, address, d_model, num_heads, head_dim } = data;
+    const whole = num_heads * head_dim === d_model ? `d_model ${d_model} = ${num_heads} heads × d_k ${head_dim}` : null;
+    const parts = `d_model ${d_model}, ${num_heads} ${num_heads === 1 ? "head" : "heads"} × d_k ${head_dim}`;
     this.section = el(
       "section",
       { class: "attention-steps" },
@@ -62,10 +62,10 @@ class StepsViewer {
   }
 
   matrices() {
-    const { parts, heads } = this.data;
+    const { parts, num_heads } = this.data;
     const x = parts.inputs[0].name;
     const source = parts.memory.length ? parts.memory[0].name : x;
-    const title = [`Split into ${heads} ${heads === 1 ? "head" : "heads"}: multiply `, symbol(x)];
+    const title = [`Split into ${num_heads} ${num_heads === 1 ? "head" : "heads"}: multiply `, symbol(x)];
     if (source !== x) title.push(" and ", symbol(source));
     title.push(" by the matrices of each");
     const formula = ["Q", "K", "V"].map((letter) => {
@@ -73,7 +73,7 @@ class StepsViewer {
       return el("span", {}, symbol(from), " × ", symbol(["W", letter, "i"]), " = ", symbol([letter, "", "i"]));
     });
     const card = (head) => {
-      const three = [0, 1, 2].map((at) => this.block(parts.matrices[at * heads + head], "tall"));
+      const three = [0, 1, 2].map((at) => this.block(parts.matrices[at * num_heads + head], "tall"));
       return this.card(head, el("div", { class: "three" }, ...three));
     };
     return this.step(
@@ -87,8 +87,8 @@ class StepsViewer {
   }
 
   attention() {
-    const { parts, headWidth } = this.data;
-    const title = [`Attention in each head: A = softmax(Q Kᵀ / √${headWidth}), Z = A V`];
+    const { parts, head_dim } = this.data;
+    const title = [`Attention in each head: A = softmax(Q Kᵀ / √${head_dim}), Z = A V`];
     const card = (head) => {
       const three = ["queries", "keys", "values"].map((part) => this.block(parts[part][head], "flat"));
       const last = el("div", { class: "gives" }, this.square(parts.weights[head]), this.block(parts.heads[head], "flat"));
@@ -136,7 +136,7 @@ class StepsViewer {
   }
 
   cards(build) {
-    return el("div", { class: "head-cards" }, ...Array.from({ length: this.data.heads }, (_, head) => build(head)));
+    return el("div", { class: "head-cards" }, ...Array.from({ length: this.data.num_heads }, (_, head) => build(head)));
   }
 
   card(head, ...content) {
@@ -155,7 +155,7 @@ class StepsViewer {
 
   /** All heads side by side, with the color and the name of each below. */
   joined() {
-    const { parts, heads, headWidth } = this.data;
+    const { parts, num_heads, head_dim } = this.data;
     const [first] = parts.heads;
     const tall = rowHeight(first.drawn[0], 20, 13);
     const bands = parts.heads.map((matrix, head) => {
@@ -163,11 +163,11 @@ class StepsViewer {
       this.painters.push(({ dark }) => band.style.setProperty("border-color", headColor(head, dark)));
       return band;
     });
-    const last = heads > 1 ? [" … ", symbol(["Z", "", String(heads - 1)])] : [];
-    const name = el("figcaption", {}, el("b", {}, symbol(first.name), ...last), ` ${first.shape[0]} × ${heads * headWidth}`);
+    const last = num_heads > 1 ? [" … ", symbol(["Z", "", String(num_heads - 1)])] : [];
+    const name = el("figcaption", {}, el("b", {}, symbol(first.name), ...last), ` ${first.shape[0]} × ${num_heads * head_dim}`);
     const cells = this.cells(parts.heads, tall);
-    const under = el("div", { class: "bands", style: { "grid-template-columns": `repeat(${heads}, 1fr)` } }, ...bands);
-    return el("figure", { class: "matrix" }, name, this.labeled(first, tall, heads * first.drawn[1], cells, under));
+    const under = el("div", { class: "bands", style: { "grid-template-columns": `repeat(${num_heads}, 1fr)` } }, ...bands);
+    return el("figure", { class: "matrix" }, name, this.labeled(first, tall, num_heads * first.drawn[1], cells, under));
   }
 
   /** Tokens beside the cells; every column has at least a pixel, and what does not fit into the window scrolls. */

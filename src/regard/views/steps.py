@@ -2,10 +2,10 @@
 
 The steps are those of the usual figure of eight heads: the sentence, its vectors X, the matrices of each head, the
 attention of each head, and the heads joined and multiplied by W^O. This module checks that the arrays fit
-together, selects what is drawn, and packs it. It knows no model and computes nothing that it draws.
+together, selects the numbers to draw, and packs them. It depends on no model and computes no number that it draws.
 
-Selection. Texts are cut after MAX_TOKENS tokens. Of wide matrices every n-th row or column is drawn, not averaged, and
-the page states n: each number on the page is one of the model's.
+Selection. Texts are truncated to MAX_TOKENS tokens. Of large matrices every n-th row or column is drawn, not averaged,
+and the page states n: each number on the page is one of the model's.
 
 Packing. A number v is stored as the 16-bit integer nearest to v / peak · 32767, where peak is the largest absolute
 value of its kind (all Q, K and V are one kind): the error is at most peak / 65534.
@@ -47,13 +47,13 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttentionSteps:
-    """Everything that one multi-head attention computed for one text."""
+    """All arrays that one multi-head attention computed for one text."""
 
     address: str  # where in the model: "encoder.0.self"
     rows: Sequence[str]  # T query tokens
     columns: Sequence[str]  # S key tokens
     inputs: Array  # X: the input of the attention
-    memory: Array | None = None  # M: what a cross-attention attends to
+    memory: Array | None = None  # M: the encoder output that a cross-attention attends to
     query_matrices: Array  # W^Q
     key_matrices: Array  # W^K
     value_matrices: Array  # W^V
@@ -65,7 +65,7 @@ class AttentionSteps:
     output_matrix: Array  # W^O
     output: Array  # the output of the attention
     embedded: bool = True  # whether X are the token vectors, or R, the output of the block below
-    remarks: Mapping[int, str] = field(default_factory=dict)  # step → what this model does beyond the figure
+    remarks: Mapping[int, str] = field(default_factory=dict)  # step → how this model differs from the figure
 
     def __post_init__(self) -> None:
         num_heads, _, head_dim = self.queries.shape if np.ndim(self.queries) == 3 else (0, 0, 0)
@@ -133,9 +133,9 @@ def steps_view(steps: AttentionSteps, *, title: str, note: str = "") -> View:
     num_heads, _, head_dim = steps.queries.shape
     data = {
         "address": steps.address,
-        "width": steps.inputs.shape[1],
-        "heads": num_heads,
-        "headWidth": head_dim,
+        "d_model": steps.inputs.shape[1],
+        "num_heads": num_heads,
+        "head_dim": head_dim,
         "embedded": steps.embedded,
         "rows": [token_label(token) for token in steps.rows],
         "columns": [token_label(token) for token in steps.columns],
@@ -207,7 +207,7 @@ def _scales(parts: Parts) -> dict[str, dict[str, float]]:
 
 def _draw(parts: Parts, data: dict[str, Any]) -> Picture:
     """The figure as a still picture: the five steps from top to bottom, a line for each head."""
-    num_heads, head_dim, memory = data["heads"], data["headWidth"], parts["memory"]
+    num_heads, head_dim, memory = data["num_heads"], data["head_dim"], parts["memory"]
     width, margin, indent = 1000, 28, 66
     inner = width - indent - margin
     num_rows = min(max(len(data["rows"]), len(data["columns"])), MAX_TOKENS)
@@ -234,7 +234,7 @@ def _draw(parts: Parts, data: dict[str, Any]) -> Picture:
         picture.rectangle(x, y, w, h, fill="none", stroke=RULE)
 
     thinned = any(max(matrix.every) > 1 for matrix in _flatten(parts))
-    remark = " · of wide matrices every n-th row and column is drawn" if thinned else ""
+    remark = " · of large matrices every n-th row and column is drawn" if thinned else ""
     picture.heading(margin, f"{data['address']} · {num_heads} heads of {head_dim}{remark}")
     y = 104.0
     heading(1, y, "The sentence")
@@ -251,7 +251,7 @@ def _draw(parts: Parts, data: dict[str, Any]) -> Picture:
         draw(matrix, indent, y + 34, inner, strip)
         y += 58 + strip
     y += 18
-    heading(3, y, f"Split into {num_heads} heads: multiply by the matrices of each, {data['width']} × {head_dim}")
+    heading(3, y, f"Split into {num_heads} heads: multiply by the matrices of each, {data['d_model']} × {head_dim}")
     column = inner / num_heads
     w = min(60.0, column - 6)
     for index, matrix in enumerate(parts["matrices"]):

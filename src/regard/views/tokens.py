@@ -118,7 +118,7 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class SpanCandidate:
     """A span of the passage that may be the answer; an empty span means no answer."""
 
     start: int
@@ -133,7 +133,7 @@ class SpanMarks:
     question: str
     passage: str
     marks: Sequence[Mark]
-    candidates: Sequence[Candidate]
+    candidates: Sequence[SpanCandidate]
 
     def __post_init__(self) -> None:
         for name, values in (("marks", self.marks), ("candidates", self.candidates)):

@@ -1,4 +1,4 @@
-"""Products of bytes by machine instructions, beside numpy's: whole numbers must come out exactly."""
+"""Dot products of int8 vectors in AVX2, compared with numpy: integers must be exact."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def product(weights, codes, scales, groups):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 8, 13])
-def test_bytes_times_bytes(groups: int) -> None:
-    chance = np.random.default_rng(groups)
-    weights = chance.integers(-127, 128, groups * 32).astype(np.int8)
-    codes = chance.integers(-127, 128, groups * 32).astype(np.int8)
+def test_dot_product_equals_numpy(groups: int) -> None:
+    random = np.random.default_rng(groups)
+    weights = random.integers(-127, 128, groups * 32).astype(np.int8)
+    codes = random.integers(-127, 128, groups * 32).astype(np.int8)
     ones = np.ones(groups, dtype=np.float32)
     assert product(weights, codes, ones, groups) == np.dot(weights.astype(int), codes.astype(int))
-    scales = chance.random(groups).astype(np.float32)
+    scales = random.random(groups).astype(np.float32)
     sums = (weights.astype(float) * codes).reshape(groups, 32).sum(axis=1)
     assert product(weights, codes, scales, groups) == pytest.approx(float(sums @ scales), rel=1e-5, abs=1e-2)
 
 
-def test_the_largest_bytes_do_not_overflow() -> None:
-    most = np.full(64, 127, dtype=np.int8)
-    for weights, codes in ((most, most), (-most, most), (most, -most), (-most, -most)):
+def test_dot_product_of_the_largest_values_does_not_overflow() -> None:
+    largest = np.full(64, 127, dtype=np.int8)
+    for weights, codes in ((largest, largest), (-largest, largest), (largest, -largest), (-largest, -largest)):
         found = product(weights, codes, np.ones(2, dtype=np.float32), 2)
         assert found == np.dot(weights.astype(int), codes.astype(int))

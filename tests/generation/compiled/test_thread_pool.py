@@ -1,4 +1,4 @@
-"""Threads that run one function together: each rank once for every job, whatever their number from job to job."""
+"""The thread pool: each rank runs each job once, for any number of threads per job."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from regard.generation.compiled.thread_pool import SpinThreadPool, thread_pool
 
 
 @given(sizes=st.lists(st.integers(1, 5), max_size=30))
-def test_every_rank_works_once_for_every_job(sizes: list[int]) -> None:
-    team = thread_pool()
+def test_every_rank_runs_each_job_once(sizes: list[int]) -> None:
+    pool = thread_pool()
     for size in sizes:
         seen: list[tuple[int, int, str]] = []
-        team.run(size, lambda rank, count, word, seen=seen: seen.append((rank, count, word)), "job")
+        pool.run(size, lambda rank, count, word, seen=seen: seen.append((rank, count, word)), "job")
         assert sorted(seen) == [(rank, size, "job") for rank in range(size)]
 
 
-def test_those_who_sleep_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sleeping_threads_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SPINS", 1)
-    team, ranks = SpinThreadPool(), []
+    pool, ranks = SpinThreadPool(), []
     for _ in range(5):
-        team.run(3, lambda rank, size: ranks.append(rank))
+        pool.run(3, lambda rank, size: ranks.append(rank))
         time.sleep(0.02)
     assert sorted(ranks) == [0] * 5 + [1] * 5 + [2] * 5
 
 
-def test_callers_wait_for_each_other() -> None:
-    team, inside, most = SpinThreadPool(), [0], [0]
+def test_concurrent_jobs_run_one_after_another() -> None:
+    pool, inside, most = SpinThreadPool(), [0], [0]
     lock = threading.Lock()
 
     def job(rank: int, size: int) -> None:
@@ -44,7 +44,7 @@ def test_callers_wait_for_each_other() -> None:
         with lock:
             inside[0] -= 1
 
-    callers = [threading.Thread(target=lambda: [team.run(2, job) for _ in range(10)]) for _ in range(4)]
+    callers = [threading.Thread(target=lambda: [pool.run(2, job) for _ in range(10)]) for _ in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -52,8 +52,8 @@ def test_callers_wait_for_each_other() -> None:
     assert most[0] <= 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_process_hires_its_own() -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_starts_its_own_threads() -> None:
     thread_pool().run(2, lambda rank, size: None)
     child = os.fork()
     if child == 0:

@@ -1,8 +1,8 @@
 """Decoders for CPUs: torch encodes the prompt, compiled kernels generate the continuation.
 
-Both decoders run a `Program` over the rows of a batch. `reorder` never moves keys and values: each row writes to its
-own line of the cache, and `history` maps each earlier position of a row to the line that stores it. With quantized
-weights the cache is quantized too: 8 bits and a scale for each key and each value.
+Both decoders run a `Program` over the rows of a batch. `reorder` never moves keys and values: each row of the batch
+writes to its own row of the cache, and `history` maps each earlier position to the cache row that stores it. With
+quantized weights the cache is quantized too: 8 bits per number and a scale for each key and each value.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from torch import Tensor
 from regard.generation.compiled import kernels as k
 from regard.generation.compiled.intrinsics import ABANDONED, wait_for
 from regard.generation.compiled.program import Program, gpt_program, head_program, translation_program
-from regard.generation.compiled.thread_pool import MOST, replace_pool, thread_pool
-from regard.generation.decoder import SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder, no_context
+from regard.generation.compiled.thread_pool import MAX_THREADS, replace_pool, thread_pool
+from regard.generation.decoder import SpeculativeDecoder, TorchGPTDecoder, TorchSeq2SeqDecoder, check_fits, no_context
 from regard.models.gpt.model import GPT
 from regard.models.transformer.model import Transformer
 from regard.nn.blocks import Block
 from regard.nn.threads import one_thread
 from regard.utils.errors import UsageError
 
-SHARED_FROM = 4_000_000  # bytes of weights from which a step uses several threads
-ROOM = 64  # positions of a new cache, or free positions after the prompt
-READ_HERE = 16  # largest prompt, in tokens of the batch, that the kernels prefill faster than torch
+MULTITHREAD_BYTES = 4_000_000  # bytes of weights from which a step uses several threads
+SPARE_POSITIONS = 64  # positions of a new cache, or free positions after the prompt
+MAX_KERNEL_PREFILL = 16  # largest prompt, in tokens of the batch, that the kernels prefill faster than torch
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
 class BeamKVCache:
-    """The KV cache of all layers, (lines, H, positions, Dh) each, with one line for each row.
+    """The KV cache of all layers, (cache rows, H, positions, Dh) each.
 
-    A row that `reorder` repeats gets a new line for its next positions. Its earlier positions stay where they are;
-    `history` (rows, positions) holds their lines.
+    A row of the batch that `reorder` repeats gets a new cache row for its next positions. Its earlier positions stay
+    where they are; `history` (rows, positions) holds their cache rows.
     """
 
     def __init__(self, program: Program) -> None:
@@ -47,23 +47,23 @@ class BeamKVCache:
         self.addresses = np.zeros((len(self.shapes), 4), dtype=np.int64)  # of keys, values and their scales
         self.start(0)
 
-    def start(self, rows: int, positions: int = ROOM) -> None:
-        """Empty lines for `rows` rows."""
+    def start(self, rows: int, positions: int = SPARE_POSITIONS) -> None:
+        """Clear the cache and reserve a cache row for each of `rows` rows."""
         self.lengths = np.zeros(rows, dtype=np.int64)
-        self.own = np.arange(rows, dtype=np.int64)  # (rows,) the line that each row writes to
+        self.cache_rows = np.arange(rows, dtype=np.int64)  # (rows,) where each row writes to
         self.history = np.zeros((rows, positions), dtype=np.int64)
         self.arrays: list[list[Any]] = [[] for _ in self.shapes]
         self.count = 0
         self._reserve(rows, positions)
 
     def restart(self, rows: Ints, lengths: Ints | int) -> None:
-        """Reset these rows to `lengths` positions in their own lines, which no other row may share."""
+        """Reset these rows to `lengths` positions in their cache rows, which no other row may share."""
         self.lengths = self.lengths.copy()
         self.lengths[rows] = lengths
-        self.history[rows] = self.own[rows, None]
+        self.history[rows] = self.cache_rows[rows, None]
 
     def fill(self, layer: int, rows: Ints, keys: Tensor, values: Tensor) -> None:
-        """Copy keys and values from torch, (rows, H, T, Dh), padded on the left, into the lines of `rows`."""
+        """Copy keys and values from torch, (rows, H, T, Dh), padded on the left, into the cache rows of `rows`."""
         longest = keys.shape[2]
         arrays = self.arrays[layer]
         for number, tensor in enumerate((keys, values)):
@@ -76,55 +76,58 @@ class BeamKVCache:
     def _copy(self, array: Any, rows: Ints, new: Any, longest: int) -> None:
         for place, row in enumerate(rows):
             length = self.lengths[row]
-            array[self.own[row], :, :length] = new[place, :, longest - length :]
+            array[self.cache_rows[row], :, :length] = new[place, :, longest - length :]
 
     def extend(self, count: int) -> Ints:
         """Reserve `count` more positions for each row; returns the positions, (rows, count)."""
         positions = self.lengths[:, None] + np.arange(count)
         if positions.size and positions.max() >= self.history.shape[1]:
             self._reserve(self.count, max(int(positions.max()) + 1, 2 * self.history.shape[1]))
-        np.put_along_axis(self.history, positions, self.own[:, None], axis=1)
+        np.put_along_axis(self.history, positions, self.cache_rows[:, None], axis=1)
         self.lengths = self.lengths + count
         return positions
 
     def reorder(self, rows: Ints) -> None:
         kept, first = np.unique(rows, return_index=True)
-        own = np.full(len(rows), -1, dtype=np.int64)
-        own[first] = self.own[kept]
+        cache_rows = np.full(len(rows), -1, dtype=np.int64)
+        cache_rows[first] = self.cache_rows[kept]
         self.lengths, self.history = self.lengths[rows], self.history[rows]
-        copies = np.flatnonzero(own < 0)
+        copies = np.flatnonzero(cache_rows < 0)
         if len(copies):
-            free = np.setdiff1d(np.arange(self.count), self._taken(own))[: len(copies)]
+            free = np.setdiff1d(np.arange(self.count), self._in_use(cache_rows))[: len(copies)]
             more = np.arange(self.count, self.count + len(copies) - len(free))
-            own[copies] = np.concatenate((free, more))
+            cache_rows[copies] = np.concatenate((free, more))
             self._reserve(self.count + len(more), self.history.shape[1])
-        self.own = own
+        self.cache_rows = cache_rows
 
-    def _taken(self, own: Ints) -> Ints:
-        """Lines that cannot be reused. If all rows have the same length, only the current lines are taken: other rows
-        need positions of other lines only before that length, and new positions come after it."""
+    def _in_use(self, cache_rows: Ints) -> Ints:
+        """The cache rows that cannot be reused, given the current ones.
+
+        If all rows have the same length, only the current ones are in use: the rows read other cache rows only before
+        that length, and new positions come after it.
+        """
         if len(self.lengths) and self.lengths.min() == self.lengths.max():
-            return own
+            return cache_rows
         past = np.arange(self.history.shape[1]) < self.lengths[:, None]
-        return np.concatenate((own, self.history[past]))
+        return np.concatenate((cache_rows, self.history[past]))
 
-    def _reserve(self, lines: int, positions: int) -> None:
+    def _reserve(self, rows: int, positions: int) -> None:
         capacity = self.history.shape[1]
-        if lines <= self.count and positions <= capacity and self.count:
+        if rows <= self.count and positions <= capacity and self.count:
             return
-        wider = np.zeros((len(self.history), max(positions, capacity)), dtype=np.int64)
-        wider[:, :capacity] = self.history
-        self.history = wider
-        for layer, (heads, width) in enumerate(self.shapes):
-            shape = (max(lines, self.count), heads, wider.shape[1])
+        larger = np.zeros((len(self.history), max(positions, capacity)), dtype=np.int64)
+        larger[:, :capacity] = self.history
+        self.history = larger
+        for layer, (num_heads, head_dim) in enumerate(self.shapes):
+            shape = (max(rows, self.count), num_heads, larger.shape[1])
             kind: Any = np.int8 if self.quantized else np.float32
-            new = [np.empty((*shape, width), dtype=kind) for _ in range(2)]
+            new = [np.empty((*shape, head_dim), dtype=kind) for _ in range(2)]
             new += [np.empty(shape, dtype=np.float32) for _ in range(2)] if self.quantized else []
             for old, bigger in zip(self.arrays[layer], new, strict=False):
                 bigger[: old.shape[0], :, : old.shape[2]] = old
             self.arrays[layer] = new
             self.addresses[layer, : len(new)] = [array.ctypes.data for array in new]
-        self.count = max(lines, self.count)
+        self.count = max(rows, self.count)
 
 
 class CrossKVCache:
@@ -133,7 +136,7 @@ class CrossKVCache:
     def __init__(self) -> None:
         self.of_row = np.zeros(0, dtype=np.int64)
         self.lengths = np.ones(1, dtype=np.int64)
-        self.history = np.zeros((1, 1), dtype=np.int64)  # source i is in line i
+        self.history = np.zeros((1, 1), dtype=np.int64)  # source i is in cache row i
         self.arrays: list[tuple[Tensor, Tensor]] = []
 
 
@@ -141,13 +144,13 @@ NO_SOURCES = CrossKVCache()  # of a decoder-only model
 
 
 class ProgramRunner:
-    """Runs a program: has the state of the slots and the buffers of each thread."""
+    """Runs a program. Holds the state of the slots and the buffers of each thread."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.table = program.table()
         self.constants = np.array([*program.constants, 0.0], dtype=np.float32)
-        self.threads = min(torch.get_num_threads(), MOST) if program.weight_bytes >= SHARED_FROM else 1
+        self.threads = min(torch.get_num_threads(), MAX_THREADS) if program.weight_bytes >= MULTITHREAD_BYTES else 1
         self.barrier = np.zeros(8, dtype=np.int64)
         self.state: Floats = np.zeros((0, 0), dtype=np.float32)
         self.buffers: Floats = np.zeros((self.threads, 0), dtype=np.float32)
@@ -159,25 +162,26 @@ class ProgramRunner:
         self._reserve(len(ids), max(cache.history.shape[1], cross_cache.history.shape[1]))
         vocab_size = self.program.vocab_size
         if vocab_size and not 0 <= ids.min(initial=0) <= ids.max(initial=0) < vocab_size:  # kernels do not check bounds
-            raise UsageError(f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}.")
+            message = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}."
+            raise UsageError(message, argument="ids", value=(int(ids.min()), int(ids.max())))
         memory = self.state, self.buffers, self.inputs, self.codes, self.code_scales, self.corrections
-        slots = ids, rows, positions, cache.own[rows], cache.history, cache.addresses
+        slots = ids, rows, positions, cache.cache_rows[rows], cache.history, cache.addresses
         source_of = cross_cache.of_row[rows] if len(cross_cache.of_row) else rows
         sources = source_of, cross_cache.lengths, cross_cache.history
         try:
             job = self.table, self.constants, self.barrier, *memory, *slots, *sources
             thread_pool().run(self.threads, k.run, *job)
         except BaseException:  # Ctrl-C after the other threads started and before this one joined
-            self.barrier[:] = ABANDONED  # releases waiting threads, which must finish before the next step
+            self.barrier[:] = ABANDONED  # releases the waiting threads; they must finish before the next step
             if not thread_pool().wait_until_idle():
                 replace_pool()
             self.barrier = np.zeros(8, dtype=np.int64)
             raise
 
-    def part(self, name: str, width: int) -> Floats:
-        """The part `name` of the state, (slots, width)."""
-        start = self.program.places[name]
-        return self.state[:, start : start + width]
+    def part(self, name: str, size: int) -> Floats:
+        """The part `name` of the state, (slots, size)."""
+        start = self.program.offsets[name]
+        return self.state[:, start : start + size]
 
     def logits(self) -> Tensor:
         return torch.from_numpy(self.part("logits", self.program.vocab_size).copy())
@@ -185,13 +189,13 @@ class ProgramRunner:
     def _reserve(self, slots: int, positions: int) -> None:
         program, threads = self.program, self.threads
         if slots != len(self.state) or not slots:
-            groups = -(-program.widest // (2 * k.GROUP)) * 2
-            self.state = np.zeros((slots, sum(program.widths.values())), dtype=np.float32)
+            groups = -(-program.max_inputs // (2 * k.GROUP)) * 2
+            self.state = np.zeros((slots, sum(program.sizes.values())), dtype=np.float32)
             self.inputs = np.zeros((threads, slots, groups * k.GROUP), dtype=np.float32)
             self.codes = np.zeros((threads, slots, groups * k.GROUP), dtype=np.int8)
             self.code_scales = np.zeros((threads, slots, groups), dtype=np.float32)
             self.corrections = np.zeros((threads, slots, groups), dtype=np.float32)
-        needed = program.widest + positions  # a query after norm and rotation, and the scores of a head
+        needed = program.max_inputs + positions  # a query after norm and rotation, and the scores of a head
         if self.buffers.shape[1] < needed:
             self.buffers = np.zeros((threads, needed), dtype=np.float32)
 
@@ -212,10 +216,9 @@ class CompiledGPTDecoder(SpeculativeDecoder):
     @torch.no_grad()
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
         model, (rows, longest) = self._model, ids.shape
-        if longest > model.config.context_length:
-            raise UsageError(f"{longest} tokens do not fit into a context of {model.config.context_length}.")
-        self._cache.start(rows, min(model.config.context_length, longest + ROOM))
-        if ids.numel() <= READ_HERE and bool((lengths == longest).all()):
+        check_fits(longest, model.config.context_length)
+        self._cache.start(rows, min(model.config.context_length, longest + SPARE_POSITIONS))
+        if ids.numel() <= MAX_KERNEL_PREFILL and bool((lengths == longest).all()):
             return self.extend(ids)[:, -1]
         return self._logits_of(self._read(np.arange(rows), ids, lengths))
 
@@ -233,20 +236,19 @@ class CompiledGPTDecoder(SpeculativeDecoder):
         self._head._reserve(len(hidden), 1)
         self._head.part("x", hidden.shape[1])[:] = hidden.numpy()
         self._head.run(no_ids, slots, slots, self._cache)
-        return self._finished(self._head.logits())
+        return self._capped(self._head.logits())
 
     @torch.no_grad()
     def extend(self, ids: Tensor) -> Tensor:
         rows, count = ids.shape
         if rows != len(self._cache.lengths):
             raise no_context()
-        if count > self.max_new_tokens:
-            raise UsageError(f"the context of {self._model.config.context_length} tokens is full.")
+        check_fits(int(self._cache.lengths.max(initial=0)) + count, self._model.config.context_length)
         positions, of_slot = self._cache.extend(count), np.repeat(np.arange(rows), count)
         self._runner.run(ids.numpy().astype(np.int64).ravel(), of_slot, positions.ravel(), self._cache)
-        return self._finished(self._runner.logits()).view(rows, count, -1)
+        return self._capped(self._runner.logits()).view(rows, count, -1)
 
-    def _finished(self, logits: Tensor) -> Tensor:
+    def _capped(self, logits: Tensor) -> Tensor:
         cap = self._model.config.logit_softcap
         with one_thread():
             logits = logits if cap is None else cap * torch.tanh(logits / cap)
@@ -272,7 +274,7 @@ class CompiledSeq2SeqDecoder:
     def __init__(self, model: Transformer, *, start_id: int) -> None:
         self._model, self._start_id = model, start_id
         self._reader = TorchSeq2SeqDecoder(model, start_id=start_id)
-        self._runner = ProgramRunner(translation_program(model, ROOM))
+        self._runner = ProgramRunner(translation_program(model, SPARE_POSITIONS))
         self._cache = BeamKVCache(self._runner.program)
         self._cross_cache = CrossKVCache()
 
@@ -305,8 +307,8 @@ class CompiledSeq2SeqDecoder:
     def step(self, ids: Tensor) -> Tensor:
         if len(ids) != len(self._cache.lengths) or not len(ids):
             raise no_context()
-        if self.max_new_tokens is not None and self._cache.lengths.max() >= self.max_new_tokens:
-            raise UsageError(f"this model has learned {self.max_new_tokens} positions, and all of them are used.")
+        if self.max_new_tokens is not None:
+            check_fits(int(self._cache.lengths.max()) + 1, self.max_new_tokens)
         positions = self._cache.extend(1)
         if positions.max() >= self._runner.program.capacity and self.max_new_tokens is None:
             self._runner = ProgramRunner(translation_program(self._model, 2 * int(positions.max())))
@@ -320,24 +322,24 @@ class CompiledSeq2SeqDecoder:
         self._cross_cache.of_row = self._cross_cache.of_row[rows.numpy()]
 
 
-def warm_up(say: Callable[[], None]) -> None:
-    """Load the kernels from numba's cache. If they must be compiled, call `say` first."""
-    with event.install_listener("numba:compile", _Announcement(say)):
-        wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # compile what the threads of the pool call first
-        nothing, empty = np.zeros(0, dtype=np.int64), Program(width=1, capacity=0)
+def warm_up(notify: Callable[[], None]) -> None:
+    """Load the kernels from numba's cache. If they must be compiled first, call `notify` before."""
+    with event.install_listener("numba:compile", _CompileListener(notify)):
+        wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # the first function that the threads of the pool call
+        nothing, empty = np.zeros(0, dtype=np.int64), Program(d_model=1, capacity=0)
         ProgramRunner(empty).run(nothing, nothing, nothing, BeamKVCache(empty))
 
 
-class _Announcement(event.Listener):  # type: ignore[misc]
-    """Calls `say` the first time that numba compiles."""
+class _CompileListener(event.Listener):  # type: ignore[misc]
+    """Calls `notify` the first time that numba compiles."""
 
-    def __init__(self, say: Callable[[], None]) -> None:
-        self._say: Callable[[], None] | None = say
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify: Callable[[], None] | None = notify
 
-    def on_start(self, happening: Any) -> None:
-        if self._say is not None:
-            self._say()
-        self._say = None
+    def on_start(self, event: Any) -> None:
+        if self._notify is not None:
+            self._notify()
+        self._notify = None
 
-    def on_end(self, happening: Any) -> None:
+    def on_end(self, event: Any) -> None:
         """Required by the interface."""

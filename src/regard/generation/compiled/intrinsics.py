@@ -1,7 +1,7 @@
 """Instructions that numba does not expose: pointers, atomic counters, spin waits and int8 dot products.
 
 Each is a few lines of LLVM IR, inlined where a kernel calls it. `HAS_AVX2` says whether the CPU has the instructions
-for the dot products. `meet` is the barrier of the threads; it spins, since a step has hundreds of short waits.
+for the dot products. `sync` synchronizes threads; it spins, since a step has hundreds of short waits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pointer(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def count_up(typing: Any, counter: Any) -> Any:
+def atomic_increment(typing: Any, counter: Any) -> Any:
     """Atomically add 1 to the int64 at an address; returns the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -54,7 +54,7 @@ def count_up(typing: Any, counter: Any) -> Any:
 
 
 @intrinsic
-def look(typing: Any, counter: Any) -> Any:
+def atomic_load(typing: Any, counter: Any) -> Any:
     """Atomically load the int64 at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -90,13 +90,13 @@ yield_core = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" 
 
 
 @fast
-def meet(barrier: Any, size: Any) -> None:
+def sync(barrier: Any, size: Any) -> None:
     """Wait until all `size` threads have reached the barrier."""
     if size > 1:
-        ticket = count_up(barrier)
+        ticket = atomic_increment(barrier)
         goal = min((ticket // size + 1) * size, ABANDONED)
         spins = 0
-        while look(barrier) < goal:
+        while atomic_load(barrier) < goal:
             pause()
             spins += 1
             if spins > SPINS:
@@ -107,7 +107,7 @@ def meet(barrier: Any, size: Any) -> None:
 def wait_for(counter: Any, seen: Any, spins: Any) -> Any:
     """Poll the number at an address until it differs from `seen`, at most `spins` times; returns the number."""
     for _ in range(spins):
-        now = look(counter)
+        now = atomic_load(counter)
         if now != seen:
             return now
         pause()

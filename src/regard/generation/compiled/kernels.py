@@ -5,10 +5,10 @@ little overhead in between. A step is a program: a table with one row of numbers
 which `run` executes in compiled code. Every thread runs the whole program and computes its share of each operation. The
 threads synchronize at a barrier after each operation.
 
-A slot is one new token: the newest token of a text or beam, or one of several proposed tokens. Weights are read once
+A slot is one new token: the newest token of a text or beam, or one of several draft tokens. Weights are read once
 for all slots. The kernels allocate no memory and do not depend on models.
 
-Numba's cache checks only the date of this file: after a change in `intrinsics`, save this file again.
+Numba's cache checks only the modification time of this file: after a change in `intrinsics`, save this file again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import math
 import numpy as np
 from numba import carray
 
-from regard.generation.compiled.intrinsics import HAS_AVX2, dot_int4_avx2, dot_int8_avx2, fast, float_of, meet, pointer
+from regard.generation.compiled.intrinsics import HAS_AVX2, dot_int4_avx2, dot_int8_avx2, fast, float_of, pointer, sync
 
-# The columns of a program. Addresses point to arrays that the decoder keeps alive; 0 means none.
+# The columns of a program. Addresses point to arrays that the decoder keeps alive; 0 is the null address.
 OPERATION, SOURCE, TARGET = range(3)  # SOURCE and TARGET: the first column of `state` to read and to write
 WEIGHT, SCALE, BIAS, ROWS, COLUMNS, PRECISION = range(3, 9)  # of a matrix
-NORM, GAIN, SHIFT, EPSILON = range(9, 13)  # EPSILON is an index into `constants`, which holds floats; so is FACTOR
+NORM, NORM_WEIGHT, NORM_BIAS, EPS = range(9, 13)  # EPS is an index into `constants`, which holds floats; so is FACTOR
 ACTIVATION, ADDED = range(13, 15)  # ADDED is 1: add to the target instead of overwriting it
-HEADS, GROUPS, WIDTH, LAYER = range(15, 19)  # GROUPS is num_kv_heads, WIDTH is head_dim
+NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, LAYER = range(15, 19)
 ROTARY, CROSS_KEYS, CROSS_VALUES, FACTOR, POSITIONS = range(19, 24)
 FIELDS = 24
 
-EMBED, LINEAR, ATTEND, CROSS_ATTEND, NORMALIZE = range(5)
+EMBED, LINEAR, SELF_ATTENTION, CROSS_ATTENTION, NORMALIZE = range(5)
 FP32, INT8, INT4 = range(3)
 NO_NORM, LAYER_NORM, RMS_NORM = range(3)
 IDENTITY, RELU, GELU, GELU_TANH, SILU, RELU2, SWIGLU = range(7)
-STORE, ADD, MULTIPLY = range(3)  # what a product does with the old value of its target
+STORE, ADD, MULTIPLY = range(3)  # how a product is combined with the old value of its target
 
 LINE = 16  # floats per cache line
 GROUP = 32  # weights per scale in int4
@@ -61,13 +61,13 @@ def _exp(x):
 
 @fast
 def _copy(x, out):
-    """A loop instead of a slice assignment, whose error message takes seconds to compile."""
+    """Copy in a loop: numba takes seconds to compile the error message of a slice assignment."""
     for i in range(len(x)):
         out[i] = x[i]
 
 
 @fast
-def _normalize(x, out, kind, gain, shift, epsilon):
+def _normalize(x, out, kind, weight, bias, eps):
     n = len(x)
     mean = np.float32(0.0)
     if kind == LAYER_NORM:
@@ -77,17 +77,17 @@ def _normalize(x, out, kind, gain, shift, epsilon):
     square = np.float32(0.0)
     for i in range(n):
         square += (x[i] - mean) * (x[i] - mean)
-    factor = np.float32(1.0) / np.sqrt(square / np.float32(n) + epsilon)
+    factor = np.float32(1.0) / np.sqrt(square / np.float32(n) + eps)
     for i in range(n):
         out[i] = (x[i] - mean) * factor
-    if gain:
-        gains = carray(pointer(gain), n, np.float32)
+    if weight:
+        weights = carray(pointer(weight), n, np.float32)
         for i in range(n):
-            out[i] *= gains[i]
-    if shift:
-        shifts = carray(pointer(shift), n, np.float32)
+            out[i] *= weights[i]
+    if bias:
+        biases = carray(pointer(bias), n, np.float32)
         for i in range(n):
-            out[i] += shifts[i]
+            out[i] += biases[i]
 
 
 @fast
@@ -222,16 +222,16 @@ def _quantizes_inputs(op):
 
 
 @fast
-def _matmul_rows(op, first, last, shift, mode, state, inputs, codes, code_scales, corrections):
-    """Multiply rows `first + shift` to `last + shift` of a matrix with all inputs; write to `first` … of the target."""
+def _matmul_rows(op, first, last, offset, mode, state, inputs, codes, code_scales, corrections):
+    """Multiply rows `first + offset` to `last + offset` of a matrix with all inputs; write from `first` on."""
     target, columns = op[TARGET], op[COLUMNS]
     groups, wide = _groups(columns), code_scales.shape[1]
-    codes_at, scales_at, shifts_at = codes.ctypes.data, code_scales.ctypes.data, corrections.ctypes.data
+    codes_at, scales_at, corrections_at = codes.ctypes.data, code_scales.ctypes.data, corrections.ctypes.data
     has_bias, has_scale = op[BIAS] != 0, op[PRECISION] == INT8
     biases = carray(pointer(op[BIAS]), op[ROWS], np.float32)
     scales = carray(pointer(op[SCALE]), op[ROWS], np.float32)
     for place in range(first, last):
-        row = place + shift
+        row = place + offset
         bias = biases[row] if has_bias else np.float32(0.0)
         scale = scales[row] if has_scale else np.float32(1.0)
         if op[PRECISION] == INT4:
@@ -239,7 +239,7 @@ def _matmul_rows(op, first, last, shift, mode, state, inputs, codes, code_scales
             for slot in range(len(state)):
                 at_codes, at_scales = slot * wide * GROUP, slot * wide * 4
                 dot = _dot_int4(
-                    weights, scale_row, codes_at + at_codes, scales_at + at_scales, shifts_at + at_scales, groups
+                    weights, scale_row, codes_at + at_codes, scales_at + at_scales, corrections_at + at_scales, groups
                 )
                 _put(state, slot, target + place, dot + bias, mode)
         elif _quantizes_inputs(op):
@@ -269,7 +269,7 @@ def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, cons
     for slot in range(len(state)):
         x = state[slot, source : source + columns]
         if op[NORM]:
-            _normalize(x, inputs[slot, :columns], op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
+            _normalize(x, inputs[slot, :columns], op[NORM], op[NORM_WEIGHT], op[NORM_BIAS], constants[op[EPS]])
         else:
             _copy(x, inputs[slot])
         if op[PRECISION] == INT4 or _quantizes_inputs(op):
@@ -291,16 +291,16 @@ def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, cons
 
 
 @fast
-def _prepare(op, x, position, gain, out, constants):
+def _prepare(op, x, position, norm_weight, out, constants):
     """Apply QK norm and rotary positions to a query or key of one head, if the model has them."""
-    width = op[WIDTH]
+    head_dim = op[HEAD_DIM]
     if op[NORM]:
-        _normalize(x, out, op[NORM], gain, NULL, constants[op[EPSILON]])
+        _normalize(x, out, op[NORM], norm_weight, NULL, constants[op[EPS]])
     else:
         _copy(x, out)
     if op[ROTARY]:
-        half = width // 2
-        cosine = carray(pointer(op[ROTARY] + position * width * 4), width, np.float32)
+        half = head_dim // 2
+        cosine = carray(pointer(op[ROTARY] + position * head_dim * 4), head_dim, np.float32)
         sine = carray(pointer(op[POSITIONS] + position * half * 4), half, np.float32)
         for i in range(half):
             a, b = out[i], out[i + half]
@@ -309,21 +309,21 @@ def _prepare(op, x, position, gain, out, constants):
 
 
 @fast
-def _store(x, at, address, scale_address, width):
+def _store(x, at, address, scale_address, head_dim):
     """Store a key or value at index `at` of a cache, in fp32, or in int8 if it has scales."""
     if scale_address:
         largest = np.float32(1e-20)
-        for i in range(width):
+        for i in range(head_dim):
             largest = max(largest, abs(x[i]))
         scales = carray(pointer(scale_address + at * 4), 1, np.float32)
         scales[0] = largest / np.float32(127.0)
         factor = np.float32(127.0) / largest
-        bytes_ = carray(pointer(address + at * width), width, np.int8)
-        for i in range(width):
+        bytes_ = carray(pointer(address + at * head_dim), head_dim, np.int8)
+        for i in range(head_dim):
             bytes_[i] = np.int8(np.rint(x[i] * factor))
     else:
-        floats = carray(pointer(address + at * width * 4), width, np.float32)
-        for i in range(width):
+        floats = carray(pointer(address + at * head_dim * 4), head_dim, np.float32)
+        for i in range(head_dim):
             floats[i] = x[i]
 
 
@@ -343,14 +343,14 @@ def _softmax(scores):
 
 
 @fast
-def _place(past, t, stride, base):
+def _cache_index(past, t, stride, base):
     return past[t] * stride + base + t
 
 
 @fast
-def _row(kind, size, address, at, width):
+def _row(kind, size, address, at, head_dim):
     """The key or value at index `at` of a cache, with elements of `size` bytes."""
-    return carray(pointer(address + at * width * size), width, kind)
+    return carray(pointer(address + at * head_dim * size), head_dim, kind)
 
 
 @fast
@@ -362,69 +362,69 @@ def _scale(address, at):
 def _attention(kind, q, out, scores, past, stride, base, keys, key_scales, values, value_scales):
     """Attention of one query over a cache with elements of type `kind`, four positions at a time.
 
-    Position t is in line `past[t]`; lines are `stride` positions apart.
+    Position t is in row `past[t]` of the cache; rows are `stride` positions apart.
     """
-    width, length = len(q), len(past)
+    head_dim, length = len(q), len(past)
     size, whole = 1 if key_scales else 4, length // 4 * 4
     for t in range(0, whole, 4):
         scores[t], scores[t + 1], scores[t + 2], scores[t + 3] = _dot4(
             q,
-            _row(kind, size, keys, _place(past, t, stride, base), width),
-            _row(kind, size, keys, _place(past, t + 1, stride, base), width),
-            _row(kind, size, keys, _place(past, t + 2, stride, base), width),
-            _row(kind, size, keys, _place(past, t + 3, stride, base), width),
+            _row(kind, size, keys, _cache_index(past, t, stride, base), head_dim),
+            _row(kind, size, keys, _cache_index(past, t + 1, stride, base), head_dim),
+            _row(kind, size, keys, _cache_index(past, t + 2, stride, base), head_dim),
+            _row(kind, size, keys, _cache_index(past, t + 3, stride, base), head_dim),
         )
     for t in range(whole, length):
-        scores[t] = _dot(_row(kind, size, keys, _place(past, t, stride, base), width), q)
-    factor = np.float32(1.0) / np.sqrt(np.float32(width))
+        scores[t] = _dot(_row(kind, size, keys, _cache_index(past, t, stride, base), head_dim), q)
+    factor = np.float32(1.0) / np.sqrt(np.float32(head_dim))
     for t in range(length):
-        scores[t] *= factor * _scale(key_scales, _place(past, t, stride, base)) if key_scales else factor
+        scores[t] *= factor * _scale(key_scales, _cache_index(past, t, stride, base)) if key_scales else factor
     _softmax(scores[:length])
     if value_scales:
         for t in range(length):
-            scores[t] *= _scale(value_scales, _place(past, t, stride, base))
+            scores[t] *= _scale(value_scales, _cache_index(past, t, stride, base))
     out[:] = np.float32(0.0)
     for t in range(0, whole, 4):
-        a = _row(kind, size, values, _place(past, t, stride, base), width)
-        b = _row(kind, size, values, _place(past, t + 1, stride, base), width)
-        c = _row(kind, size, values, _place(past, t + 2, stride, base), width)
-        d = _row(kind, size, values, _place(past, t + 3, stride, base), width)
+        a = _row(kind, size, values, _cache_index(past, t, stride, base), head_dim)
+        b = _row(kind, size, values, _cache_index(past, t + 1, stride, base), head_dim)
+        c = _row(kind, size, values, _cache_index(past, t + 2, stride, base), head_dim)
+        d = _row(kind, size, values, _cache_index(past, t + 3, stride, base), head_dim)
         w, x, y, z = scores[t], scores[t + 1], scores[t + 2], scores[t + 3]
-        for i in range(width):
+        for i in range(head_dim):
             out[i] += w * np.float32(a[i]) + x * np.float32(b[i]) + y * np.float32(c[i]) + z * np.float32(d[i])
     for t in range(whole, length):
-        a, w = _row(kind, size, values, _place(past, t, stride, base), width), scores[t]
-        for i in range(width):
+        a, w = _row(kind, size, values, _cache_index(past, t, stride, base), head_dim), scores[t]
+        for i in range(head_dim):
             out[i] += w * np.float32(a[i])
 
 
 @fast
-def _attend(op, rank, size, state, buffers, caches, rows, lines, positions, history, constants):
+def _self_attention(op, rank, size, state, buffers, caches, rows, cache_rows, positions, history, constants):
     """Self-attention: append the new keys and values to the cache, then attend over it for each slot."""
-    heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
-    shared = heads // groups
+    num_heads, num_kv_heads, head_dim = op[NUM_HEADS], op[NUM_KV_HEADS], op[HEAD_DIM]
+    queries_per_kv = num_heads // num_kv_heads
     keys, values = caches[op[LAYER], 0], caches[op[LAYER], 1]
     key_scales, value_scales = caches[op[LAYER], 2], caches[op[LAYER], 3]
-    prepared, scores = buffers[:width], buffers[width:]
+    prepared, scores = buffers[:head_dim], buffers[head_dim:]
     slots, source = len(state), op[SOURCE]
-    gain_of_keys = op[GAIN] + width * 4 if op[GAIN] else 0
+    key_norm_weight = op[NORM_WEIGHT] + head_dim * 4 if op[NORM_WEIGHT] else 0
     capacity = history.shape[1]
-    stride = groups * capacity
-    for group in range(groups * rank // size, groups * (rank + 1) // size):
-        base = group * capacity
+    stride = num_kv_heads * capacity
+    for kv_head in range(num_kv_heads * rank // size, num_kv_heads * (rank + 1) // size):
+        base = kv_head * capacity
         for slot in range(slots):
-            at = lines[slot] * stride + base + positions[slot]
-            k = source + (heads + group) * width
-            v = k + groups * width
-            _prepare(op, state[slot, k : k + width], positions[slot], gain_of_keys, prepared, constants)
-            _store(prepared, at, keys, key_scales, width)
-            _store(state[slot, v : v + width], at, values, value_scales, width)
+            at = cache_rows[slot] * stride + base + positions[slot]
+            k = source + (num_heads + kv_head) * head_dim
+            v = k + num_kv_heads * head_dim
+            _prepare(op, state[slot, k : k + head_dim], positions[slot], key_norm_weight, prepared, constants)
+            _store(prepared, at, keys, key_scales, head_dim)
+            _store(state[slot, v : v + head_dim], at, values, value_scales, head_dim)
         for slot in range(slots):
             past = history[rows[slot], : positions[slot] + 1]
-            for head in range(group * shared, (group + 1) * shared):
-                q = source + head * width
-                _prepare(op, state[slot, q : q + width], positions[slot], op[GAIN], prepared, constants)
-                out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
+            for head in range(kv_head * queries_per_kv, (kv_head + 1) * queries_per_kv):
+                q = source + head * head_dim
+                _prepare(op, state[slot, q : q + head_dim], positions[slot], op[NORM_WEIGHT], prepared, constants)
+                out = state[slot, op[TARGET] + head * head_dim : op[TARGET] + (head + 1) * head_dim]
                 if key_scales:
                     _attention(
                         np.int8, prepared, out, scores, past, stride, base, keys, key_scales, values, value_scales
@@ -436,19 +436,19 @@ def _attend(op, rank, size, state, buffers, caches, rows, lines, positions, hist
 
 
 @fast
-def _cross_attend(op, rank, size, state, buffers, source_of, lengths, history, constants):
+def _cross_attention(op, rank, size, state, buffers, source_of, lengths, history, constants):
     """Cross-attention of each slot over the memory of its source."""
-    heads, groups, width = op[HEADS], op[GROUPS], op[WIDTH]
-    shared, longest = heads // groups, history.shape[1]
-    prepared, scores = buffers[:width], buffers[width:]
-    units = len(state) * heads
+    num_heads, num_kv_heads, head_dim = op[NUM_HEADS], op[NUM_KV_HEADS], op[HEAD_DIM]
+    queries_per_kv, longest = num_heads // num_kv_heads, history.shape[1]
+    prepared, scores = buffers[:head_dim], buffers[head_dim:]
+    units = len(state) * num_heads
     for unit in range(units * rank // size, units * (rank + 1) // size):
-        slot, head = unit // heads, unit % heads
+        slot, head = unit // num_heads, unit % num_heads
         past = history[source_of[slot], : lengths[source_of[slot]]]
-        q = op[SOURCE] + head * width
-        _prepare(op, state[slot, q : q + width], NULL, op[GAIN], prepared, constants)
-        out = state[slot, op[TARGET] + head * width : op[TARGET] + (head + 1) * width]
-        stride, base = groups * longest, head // shared * longest
+        q = op[SOURCE] + head * head_dim
+        _prepare(op, state[slot, q : q + head_dim], NULL, op[NORM_WEIGHT], prepared, constants)
+        out = state[slot, op[TARGET] + head * head_dim : op[TARGET] + (head + 1) * head_dim]
+        stride, base = num_kv_heads * longest, head // queries_per_kv * longest
         _attention(np.float32, prepared, out, scores, past, stride, base, op[CROSS_KEYS], NULL, op[CROSS_VALUES], NULL)
 
 
@@ -486,7 +486,7 @@ def _embed(op, rank, size, state, ids, positions, constants):
             for i in range(columns):
                 x[i] += place[i]
         if op[NORM]:
-            _normalize(x, x, op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
+            _normalize(x, x, op[NORM], op[NORM_WEIGHT], op[NORM_BIAS], constants[op[EPS]])
 
 
 @fast
@@ -505,7 +505,7 @@ def run(
     ids,
     rows,
     positions,
-    lines,
+    cache_rows,
     history,
     caches,
     source_of,
@@ -513,19 +513,21 @@ def run(
     source_history,
 ):
     """Run one step: the share of thread `rank` of `size` in every operation."""
-    meeting = barrier.ctypes.data
+    barrier_address = barrier.ctypes.data
     for number in range(len(program)):
         op = program[number]
         if op[OPERATION] == LINEAR:
             _linear(op, rank, size, state, inputs[rank], codes[rank], code_scales[rank], corrections[rank], constants)
-        elif op[OPERATION] == ATTEND:
-            _attend(op, rank, size, state, buffers[rank], caches, rows, lines, positions, history, constants)
-        elif op[OPERATION] == CROSS_ATTEND:
-            _cross_attend(op, rank, size, state, buffers[rank], source_of, source_lengths, source_history, constants)
+        elif op[OPERATION] == SELF_ATTENTION:
+            _self_attention(
+                op, rank, size, state, buffers[rank], caches, rows, cache_rows, positions, history, constants
+            )
+        elif op[OPERATION] == CROSS_ATTENTION:
+            _cross_attention(op, rank, size, state, buffers[rank], source_of, source_lengths, source_history, constants)
         elif op[OPERATION] == EMBED:
             _embed(op, rank, size, state, ids, positions, constants)
         else:
             for slot in range(rank, len(state), size):
                 x = state[slot, op[SOURCE] : op[SOURCE] + op[COLUMNS]]
-                _normalize(x, x, op[NORM], op[GAIN], op[SHIFT], constants[op[EPSILON]])
-        meet(meeting, size)
+                _normalize(x, x, op[NORM], op[NORM_WEIGHT], op[NORM_BIAS], constants[op[EPS]])
+        sync(barrier_address, size)

@@ -1,7 +1,7 @@
 """A decoder step as a program: a table with one row for each operation, which `kernels.run` executes.
 
-This file turns models into tables and computes nothing. An operation refers to columns of the state, where the vectors
-of a slot are stored side by side, and to the addresses of weights, which the program keeps alive.
+This module turns models into tables and computes nothing. An operation refers to columns of the state, where the
+vectors of a slot are stored side by side, and to the addresses of weights, which the program keeps alive.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Numbers = dict[int, int | str]  # column of an operation → value; parts of the
 class Program:
     """The operations of a step and the sizes of the buffers that they need."""
 
-    width: int  # d_model
+    d_model: int
     capacity: int  # positions in the position tables
     operations: list[Numbers] = field(default_factory=list)
     constants: list[float] = field(default_factory=list)
     kept: list[Tensor] = field(default_factory=list)  # tensors whose addresses are in use
-    widths: dict[str, int] = field(default_factory=dict)  # part of the state → its width
-    widest: int = 0  # largest number of inputs of a matrix
+    sizes: dict[str, int] = field(default_factory=dict)  # part of the state → its number of columns
+    max_inputs: int = 0  # largest number of inputs of a matrix
     vocab_size: int = 0
     quantized: bool = False
     caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: num_kv_heads, head_dim
@@ -47,22 +47,22 @@ class Program:
     weight_bytes: int = 0  # read in each step
 
     def table(self) -> npt.NDArray[np.int64]:
-        out, places = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64), self.places
+        out, offsets = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64), self.offsets
         for row, operation in zip(out, self.operations, strict=True):
             for column, value in operation.items():
-                row[column] = places[value] if isinstance(value, str) else value
+                row[column] = offsets[value] if isinstance(value, str) else value
         return out
 
     @property
-    def places(self) -> dict[str, int]:
+    def offsets(self) -> dict[str, int]:
         """The first column of each part of the state."""
-        return dict(zip(self.widths, itertools.accumulate(self.widths.values(), initial=0), strict=False))
+        return dict(zip(self.sizes, itertools.accumulate(self.sizes.values(), initial=0), strict=False))
 
     # Parts -----------------------------------------------------------------------------------------------------
 
-    def place(self, name: str, width: int) -> str:
-        """Reserve at least `width` columns, rounded up to cache lines, for the part `name` of the state."""
-        self.widths[name] = max(-(-width // k.LINE) * k.LINE, self.widths.get(name, 0))
+    def reserve(self, name: str, size: int) -> str:
+        """Reserve at least `size` columns, rounded up to cache lines, for the part `name` of the state."""
+        self.sizes[name] = max(-(-size // k.LINE) * k.LINE, self.sizes.get(name, 0))
         return name
 
     def address(self, tensor: Tensor | None) -> int:
@@ -78,7 +78,7 @@ class Program:
 
     def matrix(self, weight: Matrix) -> Numbers:
         rows, columns = weight.shape
-        self.widest = max(self.widest, columns)
+        self.max_inputs = max(self.max_inputs, columns)
         shape = {k.ROWS: rows, k.COLUMNS: columns}
         if not isinstance(weight, QuantizedWeight):
             return {**shape, k.PRECISION: k.FP32, k.WEIGHT: self.address(weight)}
@@ -88,9 +88,10 @@ class Program:
     def norm(self, module: nn.Module) -> Numbers:
         if not isinstance(module, LayerNorm | RMSNorm):
             return {}
-        kind, bias = (k.LAYER_NORM, module.bias) if isinstance(module, LayerNorm) else (k.RMS_NORM, None)
-        gain, shift = self.address(module.weight), self.address(bias)
-        return {k.NORM: kind, k.GAIN: gain, k.SHIFT: shift, k.EPSILON: self.constant(module.eps)}
+        numbers: Numbers = {k.NORM: k.RMS_NORM, k.NORM_WEIGHT: self.address(module.weight)}
+        if isinstance(module, LayerNorm):
+            numbers |= {k.NORM: k.LAYER_NORM, k.NORM_BIAS: self.address(module.bias)}
+        return {**numbers, k.EPS: self.constant(module.eps)}
 
     # Operations ------------------------------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class Program:
                 k.OPERATION: k.EMBED,
                 **self.matrix(weight),
                 **self.norm(norm),
-                k.TARGET: self.place("x", self.width),
+                k.TARGET: self.reserve("x", self.d_model),
                 k.FACTOR: self.constant(factor),
                 k.POSITIONS: self.address(table),
             }
@@ -130,8 +131,8 @@ class Program:
                 **self.matrix(weight),
                 **(norm or {}),
                 k.BIAS: self.address(bias),
-                k.SOURCE: self.place(source, columns),
-                k.TARGET: self.place(target, rows // 2 if activation == k.SWIGLU else rows),
+                k.SOURCE: self.reserve(source, columns),
+                k.TARGET: self.reserve(target, rows // 2 if activation == k.SWIGLU else rows),
                 k.ACTIVATION: activation,
                 k.ADDED: int(added),
             }
@@ -146,23 +147,23 @@ class Program:
         first, last = attention.q_proj if attention.cross else attention.qkv_proj, attention.out_proj
         self.linear(first.weight, first.bias, "x", "joint", norm=self.before(residual))
         operation: Numbers = {
-            k.HEADS: attention.num_heads,
-            k.GROUPS: attention.num_kv_heads,
-            k.WIDTH: attention.head_dim,
+            k.NUM_HEADS: attention.num_heads,
+            k.NUM_KV_HEADS: attention.num_kv_heads,
+            k.HEAD_DIM: attention.head_dim,
             k.SOURCE: "joint",
-            k.TARGET: self.place("heads", attention.num_heads * attention.head_dim),
+            k.TARGET: self.reserve("heads", attention.num_heads * attention.head_dim),
         }
         if attention.norm is not None:
-            operation |= {k.NORM: k.RMS_NORM, k.EPSILON: self.constant(attention.norm.eps)}
-            operation[k.GAIN] = self.address(attention.qk_scale)
+            operation |= {k.NORM: k.RMS_NORM, k.EPS: self.constant(attention.norm.eps)}
+            operation[k.NORM_WEIGHT] = self.address(attention.qk_scale)
         if attention.rotary is not None:
             cosine, sine = attention.rotary.first(self.capacity)
             operation |= {k.ROTARY: self.address(cosine), k.POSITIONS: self.address(sine)}
         if attention.cross:
-            operation[k.OPERATION] = k.CROSS_ATTEND
+            operation[k.OPERATION] = k.CROSS_ATTENTION
             self.cross_attentions.append(len(self.operations))
         else:
-            operation |= {k.OPERATION: k.ATTEND, k.LAYER: len(self.caches)}
+            operation |= {k.OPERATION: k.SELF_ATTENTION, k.LAYER: len(self.caches)}
             self.caches.append((attention.num_kv_heads, attention.head_dim))
         self.operations.append(operation)
         self.linear(last.weight, last.bias, "heads", "x", added=True)
@@ -186,12 +187,12 @@ class Program:
     def after(self, residual: Residual) -> None:
         """The post-norm: norm(x + f(x))."""
         if residual.placement == "post":
-            columns: Numbers = {k.SOURCE: "x", k.COLUMNS: self.width}
+            columns: Numbers = {k.SOURCE: "x", k.COLUMNS: self.d_model}
             self.operations.append({k.OPERATION: k.NORMALIZE, **self.norm(residual.norm), **columns})
 
 
 def gpt_program(model: GPT) -> Program:
-    program, embedding = Program(width=model.config.d_model, capacity=model.config.context_length), model.embedding
+    program, embedding = Program(d_model=model.config.d_model, capacity=model.config.context_length), model.embedding
     program.embed(embedding.weight, embedding.positions, embedding.norm)
     for block in model.decoder:
         program.block(block)
@@ -201,7 +202,7 @@ def gpt_program(model: GPT) -> Program:
 
 def translation_program(model: Transformer, capacity: int) -> Program:
     """The decoder of an encoder-decoder, for targets of up to `capacity` tokens."""
-    program, embedding = Program(width=model.config.d_model, capacity=capacity), model.target_embedding
+    program, embedding = Program(d_model=model.config.d_model, capacity=capacity), model.target_embedding
     program.embed(embedding.weight, embedding.positions, embedding.norm, factor=embedding.factor)
     for block in model.decoder:
         program.block(block)
@@ -211,6 +212,6 @@ def translation_program(model: Transformer, capacity: int) -> Program:
 
 def head_program(model: GPT) -> Program:
     """Only the output matrix, applied to hidden states after the final norm."""
-    program = Program(width=model.config.d_model, capacity=0)
+    program = Program(d_model=model.config.d_model, capacity=0)
     program.output(model.output_weight, nn.Identity())
     return program

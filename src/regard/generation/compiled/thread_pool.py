@@ -2,7 +2,7 @@
 
 The calling thread takes part as rank 0. The other threads spin for about 2 ms while they wait for the next job, which
 is faster than waking a sleeping thread for each token, and then sleep. There is one pool per process and one job at a
-time, so concurrent calls queue up instead of competing for the cores.
+time, so concurrent calls wait for each other instead of competing for the cores.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ import numpy as np
 from regard.generation.compiled.intrinsics import wait_for
 
 Job = Callable[..., Any]  # takes rank, number of threads and arguments; must release the GIL
-MOST = 256  # threads
+MAX_THREADS = 256
 SPINS = 40_000  # polls for the next job before a thread sleeps
 
 
 class SpinThreadPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: list[threading.Semaphore] = []  # wake sleeping threads
+        self._wakeups: list[threading.Semaphore] = []  # one for each thread that may sleep
         self._number = np.zeros(1, dtype=np.int64)  # number of the latest job
-        self._done = np.zeros(MOST, dtype=np.int64)  # the latest job that each thread has finished
-        self._asleep = np.zeros(MOST, dtype=bool)
+        self._done = np.zeros(MAX_THREADS, dtype=np.int64)  # the latest job that each thread has finished
+        self._asleep = np.zeros(MAX_THREADS, dtype=bool)
         self._job: tuple[int, int, Job, tuple[Any, ...]] | None = None  # number, threads, function, arguments
 
     def run(self, size: int, job: Job, *arguments: Any) -> None:
         """Call `job(rank, size, *arguments)` in `size` threads, and return when all are done."""
         with self._lock:
-            while len(self._calls) < size - 1:
+            while len(self._wakeups) < size - 1:
                 self._start_thread()
             self._job = (int(self._number[0]) + 1, size, job, arguments)
             self._number += 1
             for rank in range(1, size):
                 if self._asleep[rank]:
-                    self._calls[rank - 1].release()
+                    self._wakeups[rank - 1].release()
             job(0, size, *arguments)
             for rank in range(1, size):
                 while (before := self._done[rank]) != self._number[0]:
@@ -59,20 +59,20 @@ class SpinThreadPool:
         return True
 
     def _start_thread(self) -> None:
-        rank = len(self._calls) + 1
+        rank = len(self._wakeups) + 1
         self._done[rank] = self._number[0]
-        self._calls.append(threading.Semaphore(0))
+        self._wakeups.append(threading.Semaphore(0))
         threading.Thread(target=self._work, args=(rank,), name=f"regard-worker-{rank}", daemon=True).start()
 
     def _work(self, rank: int) -> None:
-        seen, call = int(self._done[rank]), self._calls[rank - 1]
+        seen, wakeup = int(self._done[rank]), self._wakeups[rank - 1]
         while True:
             now = wait_for(self._number.ctypes.data, seen, SPINS)
             while now == seen:
-                # The GIL orders this: either the caller sees that this thread sleeps, or this thread sees the job.
+                # The GIL orders the steps: either the caller sees that this thread sleeps, or this thread sees the job.
                 self._asleep[rank] = True
                 if self._number[0] == seen:
-                    call.acquire()
+                    wakeup.acquire()
                 self._asleep[rank] = False
                 now = int(self._number[0])
             assert self._job is not None

@@ -16,7 +16,7 @@ from regard.generation.backend import gpt_decoder
 from regard.generation.decoder import SpeculativeDecoder
 from regard.generation.sampling import GenerationState, keep_last
 from regard.generation.search import Hypothesis, beam_search
-from regard.generation.streaming import StoppingStream, behind
+from regard.generation.streaming import StoppingStream, decode_after
 from regard.metrics.score import Score, Scores
 from regard.nn.hooks import Trace, capture
 from regard.tasks.base import TOKENIZER, GeneratedResult, Notify, Predictor, Result, describe_model
@@ -320,7 +320,7 @@ class TextGenerator(LanguageModel[Generation]):
 
     def _stopping_stream(self, prompt: str, stops: Sequence[str]) -> StoppingStream:
         before = self.tokenizer.encode(prompt[-DECODED_BEFORE:])
-        return StoppingStream(behind(self.tokenizer.decode, before), stops)
+        return StoppingStream(decode_after(self.tokenizer.decode, before), stops)
 
     # --- beam search ----------------------------------------------------------------------------------------
 

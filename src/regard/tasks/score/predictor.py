@@ -9,7 +9,7 @@ from regard.tasks.generate.predictor import LanguageModel, TextScore, score_text
 from regard.tasks.score.spec import SPEC, ScoreConfig
 
 
-class Scorer(LanguageModel[TextScore]):
+class TextScorer(LanguageModel[TextScore]):
     """Texts → scores: `scorer("The old man sleeps.").perplexity`."""
 
     spec = SPEC

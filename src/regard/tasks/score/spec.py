@@ -29,7 +29,7 @@ SPEC = language_model_task(
     ),
     predict_config=ScoreConfig,
     reader="regard.tasks.score.reader:ScoreReader",
-    predictor="regard.tasks.score.predictor:Scorer",
+    predictor="regard.tasks.score.predictor:TextScorer",
     uses="generate",
     example=("The old man sleeps.",),
 )

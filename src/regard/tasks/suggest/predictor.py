@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from regard.generation.autocomplete import WordTokens, suggest
-from regard.generation.streaming import behind
+from regard.generation.streaming import decode_after
 from regard.tasks.base import Notify, Result
 from regard.tasks.generate.predictor import LanguageModel
 from regard.tasks.suggest.spec import SPEC, SuggestConfig
@@ -49,7 +49,7 @@ class Suggester(LanguageModel[Suggestions]):
     @cached_property
     def word_tokens(self) -> WordTokens:
         """Which tokens can start, continue or end a word."""
-        decode = behind(self.tokenizer.decode, self.tokenizer.encode("a"))
+        decode = decode_after(self.tokenizer.decode, self.tokenizer.encode("a"))
         texts = ["" if i in self.tokenizer.special_ids else decode([i]) for i in range(self.tokenizer.vocab_size)]
         return WordTokens(texts, by_character=self.tokenizer.kind == "char")
 
