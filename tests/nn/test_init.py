@@ -55,7 +55,7 @@ def test_weights_that_do_not_fit_change_nothing() -> None:
         model = Linear(3, 5)
     with pytest.raises(FolderError) as caught:
         load_into(model, {"weight": torch.ones(5, 3)})
-    assert (caught.value.argument, caught.value.value) == ("tensors", {"missing": ["bias"]})
+    assert (caught.value.argument, caught.value.value) == ("tensors", {"missing": ("bias",)})
     assert is_placeholder(model.weight)
 
 

@@ -33,9 +33,9 @@ def trainable_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, trainable_only: bool = False) -> None:
     """Copy `tensors` into a module. Names and shapes must match exactly, otherwise nothing is changed.
 
-    Tied weights are expected under their first name, as in `unique_tensors`. With `trainable_only`, frozen parameters are
-    not expected and stay as they are. A module that was built inside `empty_weights` takes the tensors themselves, and
-    removes them from a dict, so that memory never holds them twice.
+    Tied weights are expected under their first name, as in `unique_tensors`. With `trainable_only`, frozen parameters
+    are not expected and stay as they are. A module that was built inside `empty_weights` takes the tensors themselves,
+    and removes them from a dict, so that memory never holds them twice.
     """
     expected = trainable_tensors(module) if trainable_only else unique_tensors(module)
     check_fit(tensors, expected, type(module).__name__)
