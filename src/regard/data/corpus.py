@@ -279,7 +279,7 @@ def split_ids(ids: Ids, *, fraction: float, max_tokens: int) -> tuple[Ids, Ids]:
 
 
 def window_starts(count: int, *, context: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
-    """Return the indices at which the windows of an epoch start, without overlap and in random order.
+    """Return the start indices of an epoch's windows, which do not overlap, in random order.
 
     Each epoch begins at a random offset, so the windows differ between epochs.
     """

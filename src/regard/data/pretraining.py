@@ -3,7 +3,7 @@
 A row is [CLS] first [SEP] second [SEP]. An epoch goes through all documents. Whole sentences are packed up to the
 window, and split in two between sentences. In half of the rows the second segment follows the first in its document; in
 the other half it comes from another document. Only the words should differ between the two cases: a segment from
-elsewhere starts and ends with a sentence, and is about as long as the one it replaces. A row may have one sentence. A
+elsewhere starts and ends with a sentence, and is about as long as the one it replaces. A row may have a single sentence instead of a pair. A
 plan holds positions in the ids; a row is written out when it is needed.
 
 15 % of all tokens are chosen for prediction. Of these, 80 % are replaced with the mask token, 10 % with a random token,

@@ -117,7 +117,7 @@ _KNOWN: frozenset[str] = frozenset(NOUN).union(*(noun.tags for noun in NOUN.valu
 
 
 def matching(selection: str) -> tuple[Noun, ...]:
-    """The nouns of a selection: tags or nouns separated by spaces; '-x' excludes x.
+    """The nouns that match a selection of tags and nouns, separated by spaces; '-x' excludes the tag x.
 
     >>> [noun.english for noun in matching("drink -liquid candle")]
     ['wine', 'candle']

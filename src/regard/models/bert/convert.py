@@ -249,7 +249,7 @@ def _pooling(folder: Folder, name: str) -> str:
         return "mean"
     if len(chosen) > 1 or chosen[0] not in POOLINGS.values():
         raise FolderError(
-            f"{folder.path / name} uses {' and '.join(chosen)} pooling; regard supports mean, cls and max.",
+            f"{folder.path / name} uses {' and '.join(chosen)} pooling; regard supports one of mean, cls or max.",
             argument="pooling_mode",
             value=chosen[0] if len(chosen) == 1 else chosen,
             allowed=POOLINGS.values(),
