@@ -11,7 +11,7 @@ from regard.utils.config import Config
 class TargetOptions(Config):
     """Options of views of a model that may generate."""
 
-    target: str | None = Field(None, description="Target text to use instead of the text that the model generates (translation).")
+    target: str | None = Field(None, description="Translation: text to use instead of the model's output.")
 
 
 class AttentionOptions(TargetOptions):

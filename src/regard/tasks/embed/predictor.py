@@ -225,7 +225,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
         rows = [getattr(result, "vector", getattr(result, "scores", None)) for result in results]
         if any(isinstance(result, TokenVectors) for result in results):
             raise UsageError(
-                "--tokens gives arrays of different lengths, which do not fit into one .npy file: write .jsonl or .csv.",
+                "--tokens gives arrays of different lengths, which one .npy file cannot hold: write .jsonl or .csv.",
                 argument="out",
                 value=suffix,
                 allowed=(".jsonl", ".csv"),
