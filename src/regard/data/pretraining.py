@@ -3,8 +3,8 @@
 A row is [CLS] first [SEP] second [SEP]. An epoch goes through all documents. Whole sentences are packed up to the
 window, and split in two between sentences. In half of the rows the second segment follows the first in its document; in
 the other half it comes from another document. Only the words should differ between the two cases: a segment from
-elsewhere starts and ends with a sentence, and is about as long as the one it replaces. A row may also be a single sentence. A plan
-holds positions in the ids; a row is written out when it is needed.
+elsewhere starts and ends with a sentence, and is about as long as the one it replaces. A row may also be
+one sentence. A plan holds positions in the ids; a row is written out when it is needed.
 
 15 % of all tokens are chosen for prediction. Of these, 80 % are replaced with the mask token, 10 % with a random token,
 and 10 % stay unchanged. Since a chosen token is not always masked, the model has to encode every token, not only masks.
