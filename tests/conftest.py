@@ -106,33 +106,33 @@ def some_steps() -> Callable[..., Any]:
     from regard.views.steps import AttentionSteps
 
     def make(
-        asks: int = 3,
-        looked_at: int = 5,
-        width: int = 22,
-        heads: int = 3,
+        num_queries: int = 3,
+        num_keys: int = 5,
+        d_model: int = 22,
+        num_heads: int = 3,
         head_dim: int = 7,
         *,
         cross: bool = True,
         **changes: Any,
     ) -> AttentionSteps:
         random = np.random.default_rng(0)
-        powers = np.exp(random.normal(size=(heads, asks, looked_at)))
+        exponentials = np.exp(random.normal(size=(num_heads, num_queries, num_keys)))
         steps = AttentionSteps(
             address="decoder.1.cross" if cross else "encoder.0.self",
-            rows=[f"r{i}" for i in range(asks)],
-            columns=[f"c{i}" for i in range(looked_at)],
-            inputs=random.normal(size=(asks, width)),
-            memory=random.normal(size=(looked_at, width)) if cross else None,
-            query_matrices=random.normal(size=(heads, width, head_dim)),
-            key_matrices=random.normal(size=(heads, width, head_dim)),
-            value_matrices=random.normal(size=(heads, width, head_dim)),
-            queries=random.normal(size=(heads, asks, head_dim)),
-            keys=random.normal(size=(heads, looked_at, head_dim)),
-            values=random.normal(size=(heads, looked_at, head_dim)),
-            weights=powers / powers.sum(axis=-1, keepdims=True),
-            heads=random.normal(size=(heads, asks, head_dim)),
-            output_matrix=random.normal(size=(heads * head_dim, width)),
-            output=random.normal(size=(asks, width)),
+            rows=[f"r{i}" for i in range(num_queries)],
+            columns=[f"c{i}" for i in range(num_keys)],
+            inputs=random.normal(size=(num_queries, d_model)),
+            memory=random.normal(size=(num_keys, d_model)) if cross else None,
+            query_matrices=random.normal(size=(num_heads, d_model, head_dim)),
+            key_matrices=random.normal(size=(num_heads, d_model, head_dim)),
+            value_matrices=random.normal(size=(num_heads, d_model, head_dim)),
+            queries=random.normal(size=(num_heads, num_queries, head_dim)),
+            keys=random.normal(size=(num_heads, num_keys, head_dim)),
+            values=random.normal(size=(num_heads, num_keys, head_dim)),
+            weights=exponentials / exponentials.sum(axis=-1, keepdims=True),
+            heads=random.normal(size=(num_heads, num_queries, head_dim)),
+            output_matrix=random.normal(size=(num_heads * head_dim, d_model)),
+            output=random.normal(size=(num_queries, d_model)),
             embedded=not cross,
         )
         return dataclasses.replace(steps, **changes)
