@@ -133,3 +133,17 @@ def test_unknown_options_get_a_suggestion(words: list[str], meant: str) -> None:
     with pytest.raises(UsageError) as error:
         main("train", ["classify", "data.csv", *words])
     assert (error.value.argument, error.value.hint) == ("option", meant)
+
+
+def test_texts_that_begin_with_dashes_are_not_options() -> None:
+    _, given = run("m", "--names", "-- Bonjour", "---")
+    assert given == {"names": ("-- Bonjour", "---")}
+
+
+def test_positional_arguments_are_not_suggested_as_options() -> None:
+    from regard.cli.predict import main
+
+    with pytest.raises(UsageError) as error:
+        main("translate", ["m", "--input", "x"])
+    assert error.value.hint != "--inputs"
+    assert "--inputs" not in (error.value.allowed or ())

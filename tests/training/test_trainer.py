@@ -560,6 +560,14 @@ def test_a_slow_evaluation_takes_place_once(tmp_path: Path) -> None:
     assert (state.step, state.eval_step) == (52, 6)
 
 
+def test_the_last_evaluation_takes_place_if_the_best_weights_are_kept(tmp_path: Path) -> None:
+    clock = Clock()
+    task = Timed(clock, step=1.0, evaluation=8.0)
+    settings = config(steps=None, minutes=1.0, num_evals=10, keep_weights="best")
+    Trainer(task, settings, tmp_path, clock=clock).fit()
+    assert task.evaluated == [6.0, 60.0]
+
+
 def test_an_evaluation_that_is_estimated_to_be_slow_waits_until_the_end(tmp_path: Path) -> None:
     clock = Clock()
     task = Timed(clock, step=1.0, evaluation=8.0)

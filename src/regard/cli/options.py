@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import re
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,8 @@ def parse(
             if not is_mapping and not (name in own or name in settings or name in section.without):
                 settings[name] = info
                 flags.append(_config_flag(name, info, section))
-    _refuse_unknown(words, [*own, *settings], program)
+    named = [name for name in own if typing.get_origin(hints[name]) is not Annotated]  # the others are positional
+    _refuse_unknown(words, [*named, *settings], program)
     parsed: Any = tyro.cli(
         dataclasses.make_dataclass(command.__name__, flags, frozen=True, kw_only=True),
         args=list(words),
@@ -78,7 +80,7 @@ def _refuse_unknown(words: Sequence[str], fields: Sequence[str], program: str) -
     known = ["--help", *("--" + field.strip("_").replace("_", "-") for field in fields)]
     for word in itertools.takewhile(lambda word: word != "--", words):
         name = word.partition("=")[0].replace("_", "-")
-        if name.startswith("--") and name not in known:
+        if re.fullmatch(r"--[a-z][\w-]*", name, re.IGNORECASE) and name not in known:  # a text may begin with a dash
             meant = suggest_name(name, known)
             hint = "" if meant is None else f" Did you mean {meant}?"
             message = f"unknown option {name}.{hint} `{program} --help` lists the options."

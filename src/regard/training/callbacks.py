@@ -123,8 +123,8 @@ class Evaluation(Callback):
     """Measures the validation loss `num_evals` times, evenly spaced over the budget.
 
     With a time budget, an evaluation is postponed as long as all evaluations together would take more than a tenth of
-    the elapsed time. If none was possible, one takes place at the end. With a budget in steps, evaluations do not
-    depend on time.
+    the elapsed time. One takes place at the end in any case if there was none, or if the best weights are kept. With a
+    budget in steps, evaluations do not depend on time.
     """
 
     def __init__(self, num_evals: int) -> None:
@@ -146,7 +146,8 @@ class Evaluation(Callback):
 
     def _affordable(self, trainer: Trainer) -> bool:
         state = trainer.state
-        if trainer.config.minutes is None or (trainer.fraction() >= 1 and not state.eval_step):
+        is_needed = not state.eval_step or trainer.config.keep_weights == "best"  # the end may have the best weights
+        if trainer.config.minutes is None or (trainer.fraction() >= 1 and is_needed):
             return True
         expected = state.last_eval_seconds if state.eval_step else trainer.estimated_eval_seconds()
         return state.eval_seconds + expected <= MAX_EVAL_FRACTION * state.seconds
