@@ -19,7 +19,7 @@ from typing import Any
 from common import data_folder
 from regard.api import run_training
 from regard.tasks.fill.predictor import MaskFiller
-from regard.training.callbacks import for_terminal
+from regard.training.callbacks import default_progress
 
 HELD_OUT = 40  # one book in this many is held out
 BEGINNING = 150_000  # characters of a held-out book
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", help="other settings, such as learning_rate=0.004")
     asked = parser.parse_args()
     settings: dict[str, Any] = {"minutes": asked.minutes, **dict(_setting(text) for text in asked.settings)}
-    progress = for_terminal()
+    progress = default_progress()
     train, validation = write_texts(asked.data, asked.out.with_name(f"{asked.out.name}-texts"))
     try:
         run = run_training(

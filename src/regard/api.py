@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from regard.metrics.score import Scores
     from regard.nn.quantized import Precision
     from regard.tasks.base import Notify, Predictor
+    from regard.training.callbacks import Progress
     from regard.training.plan import Plan
-    from regard.training.run import Run
+    from regard.training.run import ResumeCommand, Run
     from regard.views.view import View
 
 PathLike = str | Path
@@ -39,9 +40,9 @@ def train(
     of `regard train TASK --help`: `model`, `size`, `from_`, `lora`, `minutes`, `steps`, `learning_rate`, `d_model` …
     Without `out` the run folder is temporary.
     """
-    from regard.training.callbacks import NullProgress, for_terminal
+    from regard.training.callbacks import NullProgress, default_progress
 
-    reporter = for_terminal() if progress else NullProgress()
+    reporter = default_progress() if progress else NullProgress()
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="regard-"))
     try:
         run = run_training(task, data, out=folder, validation=validation, progress=reporter, **settings)
@@ -57,12 +58,18 @@ def run_training(
     *,
     out: PathLike,
     validation: PathLike | Sequence[PathLike] | None = None,
+    progress: Progress | None = None,
+    resume_command: ResumeCommand | None = None,
     **settings: Any,
 ) -> Run:
-    """Like `train`, with scores, samples, folder and report."""
-    from regard.training.run import run_task
+    """Like `train`, but return the scores, samples, folder and report too.
 
-    return run_task(task, _paths(data), out=Path(out), validation=_paths(validation), **settings)
+    `progress` shows the state of the run. `resume_command` returns the command that errors suggest to resume it.
+    """
+    from regard.training.run import TrainRequest, train_on_files
+
+    request = TrainRequest.parse(task, settings, out=Path(out), progress=progress, resume_command=resume_command)
+    return train_on_files(request, _paths(data), _paths(validation))
 
 
 def load(folder: PathLike, *, task: str | None = None, precision: Precision = "fp32") -> Predictor[Any]:

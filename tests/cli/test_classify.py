@@ -302,6 +302,14 @@ def test_a_resumed_run_keeps_its_budget(regard: Run, place: Path, tmp_path: Path
         assert json.loads(done.out)["step"] == steps
 
 
+def test_a_resumed_run_keeps_its_budget_in_minutes(regard: Run, place: Path, tmp_path: Path) -> None:
+    command = ["train", "classify", place / "train.tsv", "--out", tmp_path / "run", *SHAPE, *QUICK, "--json"]
+    assert regard(*command, "--minutes", 0.001).code == 0
+    assert regard(*command, "--resume").code == 0
+    training = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["training"]
+    assert (training["steps"], training["minutes"]) == (None, 0.001)
+
+
 @pytest.mark.parametrize("changed", ["train.tsv", "held.tsv"])
 def test_a_resumed_run_must_have_the_same_labels(changed: str, regard: Run, place: Path, tmp_path: Path) -> None:
     rows = (place / "train.tsv").read_text(encoding="utf-8").splitlines()

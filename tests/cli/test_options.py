@@ -44,7 +44,7 @@ class Arguments:
     model: tyro.conf.Positional[Path] = option("Model folder.")
     data: tyro.conf.Positional[tuple[Path, ...]] = option("Files.", ())
     out: Path | None = option("File to write.", None)
-    from_: str | None = option("Weights to start from.", None, name="from")
+    from_: str | None = option("Weights to start from.", None)
     json: bool = option("Print JSON.", False)
 
 
@@ -147,3 +147,10 @@ def test_positional_arguments_are_not_suggested_as_options() -> None:
         main("translate", ["m", "--input", "x"])
     assert error.value.hint != "--inputs"
     assert "--inputs" not in (error.value.allowed or ())
+
+
+def test_a_positional_argument_given_as_an_option() -> None:
+    with pytest.raises(UsageError) as caught:
+        run("--model", "m")
+    assert (caught.value.argument, caught.value.value) == ("option", "--model")
+    assert "positional" in str(caught.value)

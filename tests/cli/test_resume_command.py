@@ -40,3 +40,8 @@ def test_the_program_has_the_name_by_which_it_was_called(monkeypatch: pytest.Mon
     assert resume_command(["train"]) == "regard train --resume"
     monkeypatch.setattr(sys, "argv", ["/anywhere/regard/__main__.py"])
     assert resume_command(["train"]) == f"{shlex.quote(sys.executable)} -m regard train --resume"
+
+
+def test_options_go_before_the_double_dash() -> None:
+    given = ["train", "generate", "--steps", "3", "--out", "m", "--", "--steps", "book.txt"]
+    assert resume_command(given, steps=7) == "regard train generate --out m --steps 7 --resume -- --steps book.txt"

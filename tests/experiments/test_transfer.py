@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard.api import run_training
 from regard.cli.main import main
 from regard.experiments.transfer import (
     TransferConfig,
@@ -20,7 +21,6 @@ from regard.experiments.transfer import (
     transfer_curve,
     write_seeded_init,
 )
-from regard.training.run import run_task
 from regard.utils.errors import DataError, RegardError, UsageError
 from regard.views.studies import Transfer, transfer_view
 
@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "reviews.tsv").write_text(table, encoding="utf-8")
     files = [place / "reviews.tsv"]
     settings = {**TINY, **QUICK, "epochs": 25, "learning_rate": 0.01}
-    run = run_task("classify", files, validation=files, out=place / "bert", size="tiny", **settings)
+    run = run_training("classify", files, validation=files, out=place / "bert", size="tiny", **settings)
     assert run.scores[0].value == 100
     return place
 
@@ -76,7 +76,7 @@ def test_m148_each_side_is_an_ordinary_training(place: Path, curve: tuple[Transf
         (tmp_path / "fresh", 5e-4, found.scratch),
     ):
         out = tmp_path / f"run-{rate}"
-        run = run_task(
+        run = run_training(
             "classify",
             [tmp_path / "train.jsonl"],
             validation=[place / "reviews.tsv"],

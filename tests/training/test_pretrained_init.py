@@ -209,7 +209,7 @@ def test_settings_come_from_the_model_or_the_training(base: Path, texts: Any, tm
         (dict(context_length=8), "context_length", 8),
         (dict(window=25), "window", 25),
         (dict(window=0), "window", 0),
-        (dict(lora_rank=4), "lora_rank", None),
+        (dict(lora_rank=4), "lora_rank", 4),
         (dict(lora=True, lora_rank=40), "lora_rank", 40),
         (dict(lora=True, lora_targets="attentoin"), "lora_targets", "attentoin"),
     ],

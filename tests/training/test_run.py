@@ -172,8 +172,8 @@ def test_settings_go_to_the_config_that_has_them(tmp_path: Path) -> None:
         ({"schedule": "cosin"}, "schedule", "cosin"),
         ({"threshold": 2}, "threshold", 2),
         ({"steps": 3, "minutes": 3}, "minutes", 3.0),
-        ({"lora": True}, "lora", None),
-        ({"lora_rank": 3}, "lora_rank", None),
+        ({"lora": True}, "lora", True),
+        ({"lora_rank": 3}, "lora_rank", 3),
         ({"task": "translat"}, "task", "translat"),
         ({"task": "embed"}, "task", "embed"),
         ({"vocab_size": 0}, "vocab_size", 0),
@@ -195,6 +195,8 @@ def test_suggestions(tmp_path: Path) -> None:
         ("hidden_size", "d_model"),
         ("d_modle", "d_model"),
         ("bs", "batch_size"),
+        ("save_evry", "save_every"),
+        ("sizee", "size"),
     ):
         with pytest.raises(UsageError) as error:
             parse(tmp_path, **{given: 1})
@@ -219,4 +221,4 @@ def test_wrong_run_options(name: str, value: Any, tmp_path: Path) -> None:
 def test_validation_files_need_training_files(reviews: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         regard.train("classify", validation=reviews, out=tmp_path / "m")
-    assert error.value.argument == "data"
+    assert error.value.argument == "validation"

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from regard.training.data_parallel import DataParallel, unshared
 from regard.training.objective import Loss
 from regard.training.report import diagnose
 from regard.training.run import resume_in_python
-from regard.training.trainer import InterruptedRunError, Trainer
+from regard.training.trainer import InterruptedRunError, Trainer, TrainState
 from regard.utils.errors import DivergenceError, UsageError
 
 
@@ -330,6 +331,12 @@ def test_m150_overfitting_is_reported(tmp_path: Path) -> None:
     assert kinds("kept", 90.0, 80.0, 95.0, keep_weights="best") == ["kept", "overfitting"]
     assert kinds("good", 90.0, 80.0, 81.0) == ["gap"]
     assert kinds("slow", 0.0001, 0.00012) == [], "the training loss is above it, too"
+
+
+def test_losses_of_different_steps_are_not_compared() -> None:
+    state = TrainState(step=9, eval_step=9, epoch=1, train_loss=1.0, val_loss=5.0, best_val_loss=5.0)
+    assert len(diagnose(state, config())) == 1
+    assert diagnose(replace(state, eval_step=2), config()) == []
 
 
 def test_a_loss_of_labels_has_no_perplexity(tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ class Arguments:
 def main(verb: str, words: list[str]) -> None:
     args, _ = parse(Arguments, words, program="regard demo")
     from regard.experiments.demo import REORDERED, SENTENCES, is_demo, run_demo
-    from regard.training.callbacks import for_terminal
+    from regard.training.callbacks import default_progress
     from regard.training.trainer import InterruptedRunError
 
-    progress = for_terminal()
+    progress = default_progress()
     try:
         force = args.force or (args.out == HOME and is_demo(HOME))
         demo = run_demo(args.out, minutes=args.minutes, force=force, progress=progress)

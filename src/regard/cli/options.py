@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from regard.utils.config import Config, value_type
-from regard.utils.errors import UsageError, suggest_name
+from regard.utils.errors import UsageError, flag, suggest_name
 
 T = TypeVar("T")
 Flag = tuple[str, Any, Any]  # name, type, dataclass field
@@ -37,11 +37,9 @@ class Section:
     default: str = ""  # the default of all fields in words, where a model folder or a preset sets it
 
 
-def option(
-    help: str, default: Any = dataclasses.MISSING, *, metavar: str | None = None, name: str | None = None
-) -> Any:
+def option(help: str, default: Any = dataclasses.MISSING, *, metavar: str | None = None) -> Any:
     """A flag or positional argument of a command: a dataclass field with help."""
-    return dataclasses.field(default=default, metadata={"help": help, "metavar": metavar, "name": name})
+    return dataclasses.field(default=default, metadata={"help": help, "metavar": metavar})
 
 
 def parse(
@@ -59,7 +57,7 @@ def parse(
                 settings[name] = info
                 flags.append(_config_flag(name, info, section))
     named = [name for name in own if typing.get_origin(hints[name]) is not Annotated]  # the others are positional
-    _refuse_unknown(words, [*named, *settings], program)
+    _refuse_unknown(words, [*named, *settings], own.keys() - set(named), program)
     parsed: Any = tyro.cli(
         dataclasses.make_dataclass(command.__name__, flags, frozen=True, kw_only=True),
         args=list(words),
@@ -75,14 +73,16 @@ def parse(
     return command(**{name: getattr(parsed, name) for name in own}), given
 
 
-def _refuse_unknown(words: Sequence[str], fields: Sequence[str], program: str) -> None:
+def _refuse_unknown(words: Sequence[str], fields: Sequence[str], positional: Collection[str], program: str) -> None:
     """Refuse an option that does not exist, with the name that the user probably meant."""
-    known = ["--help", *("--" + field.strip("_").replace("_", "-") for field in fields)]
+    known = ["--help", *map(flag, fields)]
     for word in itertools.takewhile(lambda word: word != "--", words):
         name = word.partition("=")[0].replace("_", "-")
         if re.fullmatch(r"--[a-z][\w-]*", name, re.IGNORECASE) and name not in known:  # a text may begin with a dash
             meant = suggest_name(name, known)
             hint = "" if meant is None else f" Did you mean {meant}?"
+            if name in map(flag, positional):
+                hint = f" {name[2:].upper()} is positional: give its value without {name}."
             message = f"unknown option {name}.{hint} `{program} --help` lists the options."
             raise UsageError(message, argument="option", value=name, allowed=known, hint=meant)
 
@@ -113,7 +113,7 @@ def _own_flag(item: dataclasses.Field[Any], kind: Any) -> Flag:
     elif metavar is None and kind is not bool:
         metavar = _metavar(kind)
     hint = "(required)" if item.default is dataclasses.MISSING else _hint(item.default)
-    return _flag(item.name, kind, item.default, hint, metavar, item.metadata["help"], item.metadata["name"])
+    return _flag(item.name, kind, item.default, hint, metavar, item.metadata["help"])
 
 
 def _config_flag(name: str, info: FieldInfo, section: Section) -> Flag:
@@ -128,10 +128,8 @@ def _config_flag(name: str, info: FieldInfo, section: Section) -> Flag:
     return _flag(name, str | None, None, hint, _metavar(kind), info.description)
 
 
-def _flag(
-    field: str, kind: Any, default: Any, hint: str, metavar: str | None, help: str | None, name: str | None = None
-) -> Flag:
-    note = tyro.conf.arg(name=name or field.strip("_"), help=help or "", metavar=metavar, help_behavior_hint=hint)
+def _flag(field: str, kind: Any, default: Any, hint: str, metavar: str | None, help: str | None) -> Flag:
+    note = tyro.conf.arg(name=field.strip("_"), help=help or "", metavar=metavar, help_behavior_hint=hint)
     annotation = Annotated.__class_getitem__((kind, note))  # type: ignore[attr-defined]
     return field, annotation, dataclasses.field(default=default)
 

@@ -17,7 +17,7 @@ from regard.data.inputs import is_read_from_file, read_inputs
 from regard.registry import tasks
 from regard.spec import TaskSpec
 from regard.utils.config import split_settings
-from regard.utils.errors import UsageError
+from regard.utils.errors import UsageError, flag
 
 if TYPE_CHECKING:
     from regard.tasks.base import Predictor
@@ -54,7 +54,7 @@ def main(verb: str, words: list[str]) -> None:
     spec.predict_config(**options)
     if reading and not is_read_from_file(args.inputs, spec.inputs):
         name = min(reading)
-        raise UsageError(f"--{name.replace('_', '-')} needs a file of inputs.", argument=name, value=reading[name])
+        raise UsageError(f"{flag(name)} needs a file of inputs.", argument=name, value=reading[name])
     reader = spec.load("reader")(spec.read_config(**reading))
     groups = read_inputs(args.inputs, spec.inputs, reader.read_inputs)
     for line in reader.notes:

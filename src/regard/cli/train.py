@@ -50,9 +50,9 @@ def main(verb: str, words: list[str]) -> None:
     if args.out is None:
         raise UsageError("--out is missing: add a run folder, for example --out runs/mine.", argument="out")
     from regard.api import run_training
-    from regard.training.callbacks import for_terminal
+    from regard.training.callbacks import default_progress
 
-    progress = for_terminal()
+    progress = default_progress()
     try:
         run = run_training(
             task,
@@ -96,8 +96,9 @@ def _description(spec: TaskSpec, architecture: Architecture) -> str:
 
 def resume_command(words: Sequence[str], *, steps: int | None = None) -> str:
     """The user's command line with --resume instead of --force, ready to paste; `steps` replaces its budget."""
+    end = words.index("--") if "--" in words else len(words)  # what follows are data files
     kept: list[str] = []
-    remaining = iter(words)
+    remaining = iter(words[:end])
     for word in remaining:
         flag, equals, _ = word.partition("=")
         if steps is not None and flag in ("--steps", "--minutes"):
@@ -106,7 +107,7 @@ def resume_command(words: Sequence[str], *, steps: int | None = None) -> str:
         elif flag not in ("--force", "--resume"):
             kept.append(word)
     budget = [] if steps is None else ["--steps", str(steps)]
-    return shlex.join([*_program(), *kept, *budget, "--resume"])
+    return shlex.join([*_program(), *kept, *budget, "--resume", *words[end:]])
 
 
 def _program() -> list[str]:

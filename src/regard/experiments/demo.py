@@ -23,7 +23,7 @@ from regard.tasks.translate.objective import TranslateObjective
 from regard.tasks.translate.predictor import Translation, Translator
 from regard.training.callbacks import Progress, read_metrics
 from regard.training.report import training_curves
-from regard.training.run import TrainRequest, run_request
+from regard.training.run import TrainRequest, train_on_files
 from regard.views.attention import attention_view, trace_maps
 from regard.views.report import report_view
 from regard.views.view import View
@@ -106,7 +106,7 @@ def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progre
     """Train on the built-in synthetic dataset, score the model against the gold annotations, and write one page."""
     settings = {**SETTINGS, "size": "tiny", "minutes": minutes, "force": force}
     request = TrainRequest.parse("translate", settings, out=out, progress=progress)
-    translator: Translator = run_request(request, [], []).predictor
+    translator: Translator = train_on_files(request, [], []).predictor
     progress.say("evaluating: test sentences, unseen combinations, pronouns, word alignments")
     scores = measure(translator)
     translations = translator.predict(SENTENCES)

@@ -28,7 +28,7 @@ from regard.metrics.labels import label_names
 from regard.tasks.base import LabelledExample, Splits
 from regard.tasks.classify.reader import ClassifyReader
 from regard.tasks.classify.spec import ClassifyTraining
-from regard.training.run import TrainRequest, run_splits
+from regard.training.run import TrainRequest, train_on_splits
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 from regard.views.studies import Transfer
@@ -153,7 +153,7 @@ def _train(
         "seed": seed,
         **({} if rate is None else {"learning_rate": rate}),
     }
-    run = run_splits(TrainRequest.parse("classify", {**settings, "from_": weights}, out=out), splits)
+    run = train_on_splits(TrainRequest.parse("classify", {**settings, "from_": weights}, out=out), splits)
     shutil.rmtree(out)
     return {score.name: score.value for score in run.scores}
 

@@ -19,7 +19,7 @@ from regard.spec import TaskSpec
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.tokenizers.training import train_tokenizer
 from regard.utils.config import Config
-from regard.utils.errors import UsageError
+from regard.utils.errors import UsageError, flag
 
 if TYPE_CHECKING:
     from torch import nn
@@ -90,8 +90,8 @@ class Reader(ABC, Generic[E]):
         """Refuse reading options if no data file was given."""
         for name in names:
             if getattr(self.config, name, None):
-                flag = "--" + name.replace("_", "-")
-                raise UsageError(f"{flag} needs a data file: add a file, or remove the option.", argument=name)
+                message = f"{flag(name)} needs a data file: add a file, or remove the option."
+                raise UsageError(message, argument=name, value=getattr(self.config, name))
 
 
 class Result:

@@ -144,7 +144,7 @@ def single_file(paths: Sequence[Path], role: str) -> Path:
     """Return the only file in a list, and refuse a list with any other number of files."""
     if len(paths) != 1:
         problem = f"This task takes exactly one {role} file, got {len(paths)}."
-        raise UsageError(problem, argument="data", value=len(paths))
+        raise UsageError(problem, argument="validation" if role == "validation" else "data", value=len(paths))
     return paths[0]
 
 

@@ -22,7 +22,7 @@ from regard.registry import architectures, tasks
 from regard.spec import Architecture, TaskSpec
 from regard.testing.checks import Check, assert_close, assert_matches_schema, assert_same_weights, spec_needs_no_torch
 from regard.training.callbacks import NullProgress, Progress
-from regard.training.run import TrainRequest, run_splits
+from regard.training.run import TrainRequest, train_on_splits
 from regard.training.trainer import InterruptedRunError
 from regard.utils.errors import UsageError
 
@@ -65,7 +65,7 @@ class TaskCase:
         smallest = {**self.architecture.test_settings, **task.test_settings, "num_evals": 1}
         settings = {**smallest, **self.settings, **options, "steps": STEPS, "model": self.architecture.name}
         with one_thread():
-            run_splits(TrainRequest.parse(task.name, settings, out=out, progress=progress), self.splits)
+            train_on_splits(TrainRequest.parse(task.name, settings, out=out, progress=progress), self.splits)
         return out
 
     @property

@@ -137,7 +137,7 @@ class Evaluation(Callback):
             trainer.evaluate()
 
     def on_train_end(self, trainer: Trainer) -> None:
-        # After the last step, saving a checkpoint may have used up the rest of a time budget.
+        # A time budget may end after `on_step_end`, for example while a checkpoint is written.
         state = trainer.state
         if trainer.config.minutes is not None and trainer.fraction() >= 1 and state.num_evals < self.num_evals:
             state.num_evals = self.num_evals
@@ -415,7 +415,7 @@ class LineProgress(Progress):
             self._next = now + self.first
         if now >= self._next or progress >= 1:
             self._next = now + self.every
-            self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {clock(time_left)} left")
+            self.say(f"step {step:,}  {progress:4.0%}  loss {loss:.3f}  {speed}  {format_duration(time_left)} left")
 
 
 class ProgressBar(Progress):
@@ -440,19 +440,19 @@ class ProgressBar(Progress):
         self._rich.console.print(message, markup=False, highlight=False)
 
     def update(self, *, progress: float, step: int, loss: float, speed: str, time_left: float) -> None:
-        state = f"step {step:,}  loss {loss:.3f}  {speed}  {clock(time_left)} left"
+        state = f"step {step:,}  loss {loss:.3f}  {speed}  {format_duration(time_left)} left"
         self._rich.update(self._task, completed=progress, state=state)
 
     def close(self) -> None:
         self._rich.stop()
 
 
-def for_terminal() -> Progress:
+def default_progress() -> Progress:
     """Return a progress bar if stderr is a terminal, otherwise line output."""
     return ProgressBar() if sys.stderr.isatty() else LineProgress()
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format seconds as 1:02 or 1:02:03."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

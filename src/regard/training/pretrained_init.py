@@ -14,9 +14,8 @@ from regard.checkpoint.predictors import BASE, LORA, BaseReference, Weights, pub
 from regard.nn.config import LoRAConfig
 from regard.nn.lora import adapter_tensors, add_adapters, merge
 from regard.nn.state_dict import unique_tensors
-from regard.training.run import flag
 from regard.utils.config import Config, to_dict
-from regard.utils.errors import UsageError
+from regard.utils.errors import UsageError, flag
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.metrics.score import Score
 from regard.nn.hooks import Trace
-from regard.training.callbacks import clock, read_metrics
+from regard.training.callbacks import format_duration, read_metrics
 from regard.training.objective import Objective, Sample
 from regard.views.attention import attention_view, default_map, trace_maps
 from regard.views.report import report_view
@@ -38,7 +38,12 @@ def diagnose(state: TrainState, config: TrainingConfig) -> list[str]:
             f"{state.val_loss:.4f}, while the training loss fell to {state.train_loss:.4f}. The weights of step "
             f"{state.best_step:,} {kept}. Use more data, fewer epochs or a lower learning rate."
         )
-    elif state.epoch and state.val_loss > 2 * state.train_loss and state.val_loss - state.train_loss > MIN_GAP:
+    elif (
+        state.epoch
+        and state.eval_step == state.step
+        and state.val_loss > 2 * state.train_loss
+        and state.val_loss - state.train_loss > MIN_GAP
+    ):
         notes.append(
             f"gap: the training loss is {state.train_loss:.4f}, the validation loss {state.val_loss:.4f}: the model "
             "memorizes training examples. Use more data or fewer epochs."
@@ -80,7 +85,7 @@ def write_report(
         settings=settings,
         notes=notes,
         attention=[(text, _attention(text, trace)) for text, trace in objective.traces(samples)],
-        summary=f"{last['step']:,} steps, {last['tokens']:,} {unit}, {clock(last['seconds'])} of training",
+        summary=f"{last['step']:,} steps, {last['tokens']:,} {unit}, {format_duration(last['seconds'])} of training",
     ).save(path)
 
 

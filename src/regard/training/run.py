@@ -1,10 +1,9 @@
 """Training runs for any task: check the request, read the data, prepare, fit, save, evaluate, report.
 
-Settings come as one flat mapping, from flags or Python arguments. Each belongs to one of four configs: training
-(`spec.train_config`), architecture, LoRA, or prediction (stored in the model folder), besides the options of the run
-itself. Settings that are not given come
-from the recipe of the task, the preset or the defaults of the configs, in this order of precedence. Settings and data
-files are checked before torch is imported, so that errors in them are reported immediately.
+Settings come as one flat mapping, from flags or Python arguments. Each belongs to one config: the model to start from,
+the run itself, training (`spec.train_config`), architecture, LoRA, or prediction (stored in the model folder). Settings
+that are not given come from the recipe of the task, the preset or the defaults of the configs, in this order of
+precedence. Settings and data files are checked before torch is imported, so that errors are reported immediately.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from regard.training.callbacks import NullProgress, Progress
 from regard.training.config import ModelOptions, RunOptions, TrainingConfig
 from regard.training.environment import choose_device, choose_threads, keep_freed_memory
 from regard.utils.config import Config, split_settings, typed_values
-from regard.utils.errors import FolderError, UsageError, unknown
+from regard.utils.errors import FolderError, UsageError, flag, unknown
 
 REPORT = "report.html"
 BUDGET = ("steps", "minutes")  # settings that a resumed run may change
@@ -76,7 +75,7 @@ class TrainRequest:
         *,
         out: Path,
         progress: Progress | None = None,
-        resume_command: ResumeCommand = resume_in_python,
+        resume_command: ResumeCommand | None = None,
     ) -> TrainRequest:
         """Assign settings to their configs and check them; raise UsageError for invalid ones."""
         spec = tasks[task]
@@ -86,17 +85,16 @@ class TrainRequest:
             )
         if isinstance(settings.get("from_"), Path):
             settings = {**settings, "from_": str(settings["from_"])}
-        shared = [{k: v for k, v in settings.items() if k in c.field_names()} for c in (ModelOptions, RunOptions)]
-        start, options = ModelOptions(**shared[0]), RunOptions(**shared[1])
-        if options.device != "auto":
-            choose_device(options.device)
+        start = ModelOptions(**{name: value for name, value in settings.items() if name in ModelOptions.field_names()})
         chosen = _architecture(spec, start.model)
         if start.size is not None and start.size not in chosen.presets:
             raise unknown("size", start.size, chosen.presets)
-        own = {name: value for name, value in settings.items() if not any(name in part for part in shared)}
         owners: list[type[Config]] = [spec.train_config, chosen.config, LoRAConfig, spec.predict_config]
         fixed = dict.fromkeys(owners, spec.fixed) | {chosen.config: spec.fixed | chosen.fixed}
-        parts = split_settings(own, owners, fixed=fixed)
+        _, for_run, *parts = split_settings(settings, (ModelOptions, RunOptions, *owners), fixed=fixed)
+        options = RunOptions(**for_run)
+        if options.device != "auto":
+            choose_device(options.device)
         given, given_model, given_lora, given_predict = map(typed_values, owners, parts)
         request = cls(
             spec=spec,
@@ -111,7 +109,7 @@ class TrainRequest:
             folder=None if start.from_ is None else _pretrained_folder(start.from_, out),
             lora=_lora(spec, given_lora, lora=start.lora, pretrained=start.from_ is not None),
             progress=progress or NullProgress(),
-            resume_command=resume_command,
+            resume_command=resume_command or resume_in_python,
         )
         check_output(out, resume=options.resume, force=options.force)
         request.check()
@@ -169,14 +167,11 @@ class TrainRequest:
         """Return the final training config; settings not given come from the resumed run, the data or the recipe."""
         given = {name: value for name, value in self.given.items() if value is not None}
         earlier = self._earlier_settings((*BUDGET, *data_defaults)) if self.options.resume else {}
-        if given.keys() & {*BUDGET, "epochs"}:
-            earlier = {name: value for name, value in earlier.items() if name not in BUDGET}
-        settings = {**self.recipe.training, **data_defaults, **earlier, **given}
-        if settings.get("steps") is None and settings.get("minutes") is None:
-            settings["minutes"] = DEFAULT_MINUTES
-        if "minutes" in given:
-            settings["steps"] = None
-        return self.config.replace(**settings)
+        # The first of these that sets a budget decides. The data turn `epochs` into steps.
+        sources = [given, {} if "epochs" in given else earlier, data_defaults, self.recipe.training]
+        budgets = ({name: source.get(name) for name in BUDGET} for source in sources)
+        budget = next((b for b in budgets if any(b.values())), {"steps": None, "minutes": DEFAULT_MINUTES})
+        return self.config.replace(**{**self.recipe.training, **data_defaults, **earlier, **given, **budget})
 
     def _earlier_settings(self, names: Sequence[str]) -> dict[str, Any]:
         """Return settings of the resumed run from its checkpoint."""
@@ -207,11 +202,6 @@ class TrainRequest:
                 )
 
 
-def flag(setting: str) -> str:
-    """Return the command-line flag of a setting."""
-    return "--" + setting.replace("_", "-")
-
-
 def _architecture(spec: TaskSpec, name: str | None) -> Architecture:
     chosen = architectures[name or spec.default_architecture]
     if not spec.supports(chosen):
@@ -229,18 +219,19 @@ def _architecture(spec: TaskSpec, name: str | None) -> Architecture:
 def _pretrained_folder(name: str, out: Path) -> Path:
     folder = model_folder(name)
     if out.exists() and folder.exists() and out.resolve() == folder.resolve():
-        raise UsageError(f"--out must not be the --from folder, got {folder}. Choose another --out.", argument="out")
+        message = f"--out must not be the --from folder, got {folder}. Choose another --out."
+        raise UsageError(message, argument="out", value=out, path=folder)
     check_folder(folder)
     return folder
 
 
 def _lora(spec: TaskSpec, given: Mapping[str, Any], *, lora: bool, pretrained: bool) -> LoRAConfig | None:
     if lora and not spec.lora:
-        raise UsageError(f"--lora is not available for {spec.name}.", argument="lora")
+        raise UsageError(f"--lora is not available for {spec.name}.", argument="lora", value=True)
     if lora and not pretrained:
-        raise UsageError("--lora needs pretrained weights: add --from FOLDER.", argument="lora")
+        raise UsageError("--lora needs pretrained weights: add --from FOLDER.", argument="lora", value=True)
     if given and not lora:
-        raise UsageError(f"{flag(min(given))} requires --lora. Add it.", argument=min(given))
+        raise UsageError(f"{flag(min(given))} requires --lora. Add it.", argument=min(given), value=given[min(given)])
     return LoRAConfig(**given) if lora else None
 
 
@@ -276,25 +267,19 @@ class Run:
         }
 
 
-def run_task(
-    task: str, data: Sequence[Path] = (), *, out: Path, validation: Sequence[Path] = (), **settings: Any
-) -> Run:
-    """Train a model for a task; `settings` are the arguments of `TrainRequest.parse` and its flat settings."""
-    context = {name: settings.pop(name) for name in ("progress", "resume_command") if name in settings}
-    return run_request(TrainRequest.parse(task, settings, out=out, **context), data, validation)
-
-
-def run_request(request: TrainRequest, data: Sequence[Path], validation: Sequence[Path]) -> Run:
+def train_on_files(request: TrainRequest, data: Sequence[Path], validation: Sequence[Path]) -> Run:
     """Train on files, or on the built-in dataset without files; write a model, its scores and a report."""
     reader = request.spec.load("reader")(request.config)
     if not data and validation:
         raise UsageError(
-            "--validation requires training files; the built-in dataset has its own validation split.", argument="data"
+            "--validation requires training files; the built-in dataset has its own validation split.",
+            argument="validation",
+            value=validation,
         )
-    return run_splits(request, reader.read(data, validation or None) if data else reader.builtin())
+    return train_on_splits(request, reader.read(data, validation or None) if data else reader.builtin())
 
 
-def run_splits(request: TrainRequest, splits: Any) -> Run:
+def train_on_splits(request: TrainRequest, splits: Any) -> Run:
     """Train on examples that a reader has already loaded."""
     options = request.options
     with output_folder(request.out, resume=options.resume, force=options.force):

@@ -112,6 +112,11 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
     return UsageError(message, argument=what, value=given, allowed=names, hint=meant)
 
 
+def flag(setting: str) -> str:
+    """The command-line flag of a setting: "--max-grad-norm" for "max_grad_norm"."""
+    return "--" + setting.strip("_").replace("_", "-")
+
+
 def number_of(count: int, noun: str, plural: str = "") -> str:
     """A count with its noun: "1 example", "2,000 examples"."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -25,7 +25,7 @@ from regard.tasks.base import TOKENIZER, GeneratedResult, Notify, Predictor, des
 from regard.tasks.translate.spec import SPEC, TranslateTraining
 from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.config import Config
-from regard.utils.errors import DataError, FolderError, UsageError
+from regard.utils.errors import DataError, FolderError, UsageError, flag
 
 if TYPE_CHECKING:
     from regard.checkpoint.folder import ModelFolder
@@ -156,8 +156,8 @@ class Translator(Predictor[Translation]):
         given = SearchConfig(**options)
         for name in NOT_STREAMED:
             if name in options and getattr(given, name) != 1:
-                flag = "--" + name.replace("_", "-")
-                raise UsageError(f"--stream translates greedily: remove {flag}.", argument=name, value=options[name])
+                message = f"--stream translates greedily: remove {flag(name)}."
+                raise UsageError(message, argument=name, value=options[name])
         search = (config or self.config).replace(**{**options, "num_beams": 1, "n_best": 1})
         assert isinstance(search, SearchConfig), "the task's predict_config"
         ids = self._source_ids(text)
