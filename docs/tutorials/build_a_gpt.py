@@ -2,9 +2,10 @@
 """Build a GPT: from characters to a model that writes text, a few lines at a time.
 
 Run it from top to bottom (`python docs/tutorials/build_a_gpt.py`), or cell by cell in an editor that supports `# %%`.
-Each cell prints what it made. You need Python and a little PyTorch: what a tensor is, and that `loss.backward()`
-computes the gradients. The text is tiny Shakespeare, a megabyte of plays, if REGARD_DATA names a folder that has it;
-otherwise the stories of regard's built-in dataset. TUTORIAL_STEPS shortens the training, which takes a few minutes.
+Each cell prints its results. You need Python and a little PyTorch: what a tensor is, and that `loss.backward()`
+computes the gradients. The text is tiny Shakespeare, a megabyte of plays, if the folder REGARD_DATA contains it.
+Otherwise the text is the stories of regard's built-in dataset. Training takes a few minutes; the environment variable
+TUTORIAL_STEPS sets the number of steps.
 
 Shapes: B batch, T tokens, H heads, D d_model, Dh head_dim, V vocabulary.
 """
@@ -74,7 +75,7 @@ for position in range(8):
 print("A window of 9 tokens contains 8 predictions, and the model makes all 8 at once.\n")
 
 # %% 4. A batch
-# `inputs` are windows from random places of the text, `targets` the same windows shifted by one token.
+# `inputs` are windows from random positions in the text, `targets` the same windows shifted by one token.
 
 
 def get_batch(source: Tensor, batch_size: int = 16) -> tuple[Tensor, Tensor]:
@@ -89,7 +90,7 @@ print(f"inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}: {inputs.nu
 
 # %% 5. The simplest model: bigrams
 # A table has a row for each token, with a logit for each token that may come next. Softmax turns logits into
-# probabilities. The loss is the cross-entropy: the mean of -log(probability of the token that did come next).
+# probabilities. The loss is the cross-entropy: the mean of -log(probability of the actual next token).
 
 
 class Bigram(nn.Module):
@@ -159,25 +160,25 @@ def generate(model: nn.Module, prompt: str, max_new_tokens: int, temperature: fl
     return decode(ids[0].tolist())
 
 
-print(f"The bigram model knows pairs of characters and nothing else:\n{generate(bigram, text[:1], 150)}\n")
+print(f"The bigram model has learned only which character follows which:\n{generate(bigram, text[:1], 150)}\n")
 
 # %% 8. The causal mask
-# A better model looks at earlier tokens. It must not look at later ones, since those are what it has to predict. The
-# mask says which positions each position may attend to: row t may attend to columns 0 … t.
+# A better model looks at earlier tokens. It must not look at later tokens, since it has to predict them. The mask
+# says which positions each position may attend to: row t may attend to columns 0 … t.
 
 num_tokens = 6
 mask = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
 print(f"causal mask:\n{mask.int()}")
 
-# Masked scores are minus infinity, so that softmax gives them the weight 0. Equal scores give plain averages over what
-# came before.
+# Masked scores are minus infinity, so that softmax gives them the weight 0. With equal scores, each position averages
+# over itself and all earlier positions.
 equal_weights = torch.zeros(num_tokens, num_tokens).masked_fill(~mask, -math.inf).softmax(dim=-1)
 print(f"weights of equal scores:\n{equal_weights.round(decimals=2)}\n")
 
 # %% 9. Attention
 # Scores should not be equal: after a "q", a "u" is more interesting than a blank. So each position has three vectors: a
 # query (what it looks for), a key (what it offers), and a value (what it passes on). The score of positions t and s is
-# query t · key s, divided by √Dh so that it stays moderate.
+# query t · key s, divided by √Dh so that scores do not grow with Dh.
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,18 +194,18 @@ q_proj, k_proj, v_proj = (nn.Linear(d_model, head_dim, bias=False) for _ in rang
 output, weights = attention(q_proj(x), k_proj(x), v_proj(x))
 print(f"weights: each row sums to 1, later positions have 0\n{weights[0].detach().numpy().round(2)}")
 
-# regard has the same function on a fused kernel. Both must give the same numbers.
+# regard's attention computes the same function with a fused kernel. Both must give the same numbers.
 from regard.nn import masks
 from regard.nn.attention import attention as regard_attention
 
 q, k, v = (proj(x)[:, None] for proj in (q_proj, k_proj, v_proj))  # (B, H, T, Dh) with one head
 difference = float((output - regard_attention(q, k, v, masks.causal())[:, 0]).detach().abs().max())
-print(f"largest difference to regard's attention: {difference:.1e}\n")
+print(f"largest difference from regard's attention: {difference:.1e}\n")
 
 # %% 10. Several heads
-# One head looks for one thing. Several heads work side by side, each with its own queries, keys and values, and one
-# more matrix joins their outputs. For each head, `values` maps D dimensions to Dh, and `out_proj` maps them back. The
-# product of the two is a D × D matrix of rank Dh, with far fewer parameters than D × D.
+# One head computes one set of weights. Several heads work in parallel, each with its own queries, keys and values, and
+# one more matrix combines their outputs. For each head, `values` maps D dimensions to Dh, and `out_proj` maps them
+# back. The product of the two is a D × D matrix of rank Dh, with far fewer parameters than D × D.
 
 
 class MultiHeadAttention(nn.Module):
@@ -250,7 +251,7 @@ block = Block(d_model, num_heads=4)
 changed = x.clone()
 changed[0, 3] += 1
 affected = ((block(x) - block(changed)).abs().amax(dim=-1)[0] > 0).nonzero().flatten().tolist()
-print(f"another token at position 3 changes the outputs at {affected}, none before it\n")
+print(f"changing the token at position 3 changes the outputs at positions {affected}, none before it\n")
 
 # %% 12. GPT
 # Tokens become vectors, and so do positions, since attention alone does not know the order. Then come the blocks, and
@@ -275,10 +276,10 @@ class GPT(nn.Module):
 
 gpt = GPT()
 print(f"a GPT with {sum(p.numel() for p in gpt.parameters()):,} parameters")
-print(f"untrained: loss {compute_loss(gpt, inputs, targets).item():.3f}; guessing: {math.log(vocab_size):.3f}")
+print(f"untrained: loss {compute_loss(gpt, inputs, targets).item():.3f}; uniform guessing: {math.log(vocab_size):.3f}")
 
 # %% 13. Train it
-# The loop is the same as for the bigrams. The loss falls below theirs once the model uses earlier tokens.
+# The loop is the same as for the bigram model. The loss falls below the bigram loss once the model uses earlier tokens.
 
 started, cpu_started = time.perf_counter(), time.process_time()
 train(gpt, steps=STEPS, learning_rate=1e-3)
@@ -292,11 +293,11 @@ print(f"validation loss {gpt_loss:.3f}; the bigram model has {bigram_loss:.3f}\n
 print(generate(gpt, text[:1], min(500, 5 * STEPS), temperature=0.8))
 
 # %% 15. Next steps
-# This is a GPT. regard adds what makes it train and generate faster, and the tools around it:
+# This is a GPT. regard adds faster training and generation, and tools to evaluate and inspect the model:
 #
 #     regard train generate your_text.txt --tokenizer char --out runs/mine --minutes 5
 #     regard generate runs/mine "To be, or"
 #     regard look runs/mine "To be, or not to be" --out look.html
 #
-# `src/regard/models/gpt/model.py` is the same model with later choices: rotary positions, other norms and activations,
+# `src/regard/models/gpt/model.py` is the same model with newer options: rotary positions, other norms and activations,
 # grouped-query attention. You know all of its parts now.
