@@ -15,9 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import tokenizers
 import torch
-from tokenizers import processors
 from torch import Tensor
 
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
@@ -166,23 +164,6 @@ def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
     if special_tokens is None:
         return tokenizer
     return tokenizer.with_special_tokens(from_dict(SpecialTokens, special_tokens))
-
-
-def with_template(tokenizer: Tokenizer, single: Sequence[tuple[str, int]], pair: Sequence[tuple[str, int]]) -> str:
-    """Return a tokenizer.json that adds the start and end token to a text ($A) or a pair of texts ($A and $B).
-
-    `single` and `pair` list tokens and texts in order, each with its token type.
-    """
-    backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    ids = {token: backend.token_to_id(token) for token, _ in single if token != "$A"}
-    # In a template, ":" precedes a token type and "$" a text. Tokens with these characters need another name there.
-    names = {token: f"token-{i}" if ":" in token or token.startswith("$") else token for token, i in ids.items()}
-    backend.post_processor = processors.TemplateProcessing(
-        single=[f"{names.get(part, part)}:{token_type}" for part, token_type in single],
-        pair=[f"{names.get(part, part)}:{token_type}" for part, token_type in pair],
-        special_tokens=[{"id": names[token], "ids": [i], "tokens": [token]} for token, i in ids.items()],
-    )
-    return str(backend.to_str())
 
 
 # --- Settings -----------------------------------------------------------------------------------------------

@@ -322,7 +322,7 @@ def _with_template(tokenizer: Tokenizer) -> str:
         return tokenizer.to_json()
     start, end = tokenizer.tokens([tokenizer.start_id, tokenizer.end_id])
     single = [(start, 0), ("$A", 0), (end, 0)]
-    return formats.with_template(tokenizer, single, [*single, ("$B", 1), (end, 1)])
+    return tokenizer.with_template(single, [*single, ("$B", 1), (end, 1)]).to_json()
 
 
 def _pairs(config: BertConfig, kind: str, prefix: str = "") -> formats.Pairs:

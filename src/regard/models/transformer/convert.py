@@ -258,7 +258,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 def _with_end(tokenizer: Tokenizer) -> str:
     """Return a tokenizer.json that adds the end token, which other programs expect."""
     (end,) = tokenizer.tokens([tokenizer.end_id])
-    return formats.with_template(tokenizer, [("$A", 0), (end, 0)], [("$A", 0), ("$B", 0), (end, 0)])
+    return tokenizer.with_template([("$A", 0), (end, 0)], [("$A", 0), ("$B", 0), (end, 0)]).to_json()
 
 
 def _tokenizer_config(config: TransformerConfig, tokenizer: Tokenizer, *, has_spm: bool) -> dict[str, Any]:
