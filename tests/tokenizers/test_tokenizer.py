@@ -484,6 +484,16 @@ def test_prefix_tokens_are_saved_and_loaded(tmp_path: Path) -> None:
     assert Tokenizer(backend).prefix_ids == (plain.start_id, plain.end_id)
 
 
+def test_a_missing_folder_is_created_for_merges_but_not_for_a_file(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["a b c"], vocab_size=300)
+    path = tmp_path / "new" / "tokenizer.json"
+    with pytest.raises(FolderError) as caught:
+        tokenizer.save(path)
+    assert caught.value.path == path
+    vocab, merges = tokenizer.save_merges(tmp_path / "new" / "merges")
+    assert vocab.is_file() and merges.is_file()
+
+
 @pytest.mark.parametrize("name", ["<lang:fr>", "<s:1>", "<s>:", "$start", "$A:0"])
 def test_prefix_tokens_with_the_special_characters_of_a_template(tmp_path: Path, name: str) -> None:
     plain = train_tokenizer(["a b c"], kind="char", vocab_size=20, special_tokens=SpecialTokens(start=name))

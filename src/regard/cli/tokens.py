@@ -28,8 +28,8 @@ class Arguments:
     """Show the tokens of a text in color, with their ids and the merges that formed them.
 
     With --frequency instead of TEXT, show whether rare words have more tokens: the most frequent words of a file, the
-    words with most tokens, and the Spearman correlation of count and number of tokens. With --save-merges, write the
-    files of a BPE tokenizer.
+    words with most tokens, and the Spearman correlation of count and number of tokens (null in JSON if it is undefined
+    because all words have the same number). With --save-merges, write the files of a BPE tokenizer.
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")
@@ -126,16 +126,19 @@ def _show_frequency(args: Arguments, file: Path, tokenizer: Tokenizer) -> None:
     from regard.utils.atomic_files import write_file
 
     table = frequency_table(tokenizer, read_texts(file, text_column=args.text_column), file)
-    correlation = spearman([row.count for row in table], [row.num_tokens for row in table]).value / 100
+    counts, lengths = [row.count for row in table], [row.num_tokens for row in table]
+    is_defined = len(set(counts)) > 1 and len(set(lengths)) > 1
+    correlation = spearman(counts, lengths).value / 100 if is_defined else None
+    shown_correlation = "undefined, one of them is constant" if correlation is None else f"{correlation:.3f}"
     if args.out is not None:
         content = io.StringIO(newline="")
         rows = ((row.word, row.count, row.num_tokens) for row in table)
         csv.writer(content).writerows([("word", "count", "tokens"), *rows])
-        write_file(args.out, content.getvalue())
+        write_file(args.out, content.getvalue(), parents=True)
     most_split = sorted(table, key=lambda row: -row.num_tokens)
     lines = [
         f"{sum(row.count for row in table):,} words, {len(table):,} of them different; {tokenizer.kind} tokenizer",
-        f"Spearman correlation of count and number of tokens: {correlation:.3f}",
+        f"Spearman correlation of count and number of tokens: {shown_correlation}",
     ]
     for title, shown in (("most frequent", table), ("most split", most_split)):
         lines += ["", f"{'count':>9}  tokens  {title} words"]

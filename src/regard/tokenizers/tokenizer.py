@@ -306,7 +306,7 @@ class Tokenizer:
         self.require_merges("has no merges to save")
         vocab, merges = (Path(folder) / name for name in MERGES_FILES)
         ids = self._description["model"]["vocab"]
-        write_file(vocab, json.dumps(ids, ensure_ascii=False, separators=(",", ":")))
+        write_file(vocab, json.dumps(ids, ensure_ascii=False, separators=(",", ":")), parents=True)
         write_file(merges, "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in self.merge_ranks))
         return vocab, merges
 
