@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.checkpoint.folder import read_model, write_model
 from regard.checkpoint.predictors import foreign_format
-from regard.models.formats import TOKENIZER, Content, export, tokenizer_of, unsupported_settings
+from regard.models.formats import TOKENIZER, FolderContent, export, tokenizer_of, unsupported_settings
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.convert import FORMATS, SOURCE_TOKENIZER, TARGET_TOKENIZER, from_hf
 from regard.models.transformer.convert_weights import REQUIRED
@@ -91,7 +91,7 @@ def write_marian(
         "forbidden_ids": forbidden_ids or [],
         **({} if start_id is None else {"start_id": start_id}),
     }
-    exported = export(FORMATS, Content(described, tensors, texts))
+    exported = export(FORMATS, FolderContent(described, tensors, texts))
     write_model(path, config=exported.config, tensors=exported.tensors, texts=exported.texts)
     return list(exported.notes)
 

@@ -24,7 +24,7 @@ NUM_SHOWN = 10  # words in each list of --frequency
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class TokensArguments:
     """Show the tokens of a text in color, with their ids and the merges that formed them.
 
     With --frequency instead of TEXT, show whether rare words have more tokens: the most frequent words of a file, the
@@ -44,7 +44,7 @@ class Arguments:
 
 
 def main(verb: str, words: list[str]) -> None:
-    args, _ = parse(Arguments, words, program="regard tokens")
+    args, _ = parse(TokensArguments, words, program="regard tokens")
     check_folder(args.model)
     _check(args)
     from regard.checkpoint.predictors import open_folder
@@ -60,7 +60,7 @@ def main(verb: str, words: list[str]) -> None:
         _show_tokens(args, tokenizer)
 
 
-def _check(args: Arguments) -> None:
+def _check(args: TokensArguments) -> None:
     """Refuse wrong requests before the tokenizer is loaded."""
     given = {"text": args.text, "frequency": args.frequency, "save_merges": args.save_merges}
     used = [name for name, value in given.items() if value not in ((), None)]
@@ -88,7 +88,7 @@ def _check(args: Arguments) -> None:
             raise UsageError(message, argument="out", value=args.out.suffix, allowed=[".csv"], path=args.out)
 
 
-def _show_tokens(args: Arguments, tokenizer: Tokenizer) -> None:
+def _show_tokens(args: TokensArguments, tokenizer: Tokenizer) -> None:
     from regard.tokenizers.tokenizer import KINDS_WITH_MERGES
 
     (text,) = args.text
@@ -119,7 +119,7 @@ def _show_tokens(args: Arguments, tokenizer: Tokenizer) -> None:
         print_line("\n".join(word))
 
 
-def _show_frequency(args: Arguments, file: Path, tokenizer: Tokenizer) -> None:
+def _show_frequency(args: TokensArguments, file: Path, tokenizer: Tokenizer) -> None:
     from regard.data.inputs import read_texts
     from regard.metrics.labels import spearman
     from regard.tokenizers.frequency import frequency_table

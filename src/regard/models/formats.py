@@ -51,7 +51,7 @@ class Folder(Protocol):
 
 
 @dataclass(frozen=True)
-class Content:
+class FolderContent:
     """The content of a folder before it is written: the result or the input of a conversion."""
 
     config: Mapping[str, Any]
@@ -60,7 +60,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Export(Content):
+class Export(FolderContent):
     """The content of a folder in the format of another tool."""
 
     class_name: str = ""  # the class that loads it
@@ -72,13 +72,13 @@ class Format:
     """Conversion from and to one model type of another tool."""
 
     model_type: str  # `model_type` in config.json
-    from_hf: Callable[[Folder], Content]
-    to_hf: Callable[[Content], Export] | None = None  # None if such models are exported as another type
+    from_hf: Callable[[Folder], FolderContent]
+    to_hf: Callable[[FolderContent], Export] | None = None  # None if such models are exported as another type
     # Returns the class that would load the model, and the settings that this class does not support, with reasons.
-    unsupported_settings: Callable[[Content], tuple[str, dict[str, str]]] | None = None
+    unsupported_settings: Callable[[FolderContent], tuple[str, dict[str, str]]] | None = None
 
 
-def export(formats: Sequence[Format], content: Content) -> Export:
+def export(formats: Sequence[Format], content: FolderContent) -> Export:
     """Convert a model to the first format that supports its settings. If none does, the error lists the reasons."""
     unsupported: dict[str, dict[str, str]] = {}
     for item in formats:
@@ -157,7 +157,7 @@ def tokenizer_config(max_length: int, special_tokens: Mapping[str, str | None], 
     }
 
 
-def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
+def tokenizer_of(content: FolderContent, name: str = TOKENIZER) -> Tokenizer:
     """Return a tokenizer from the content of a regard folder, with its special tokens."""
     tokenizer = Tokenizer.from_json(str(content.texts[name]), Path(name))
     special_tokens = content.config.get("special_tokens")
