@@ -12,7 +12,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,22 @@ def test_every_file_has_a_docstring(file: Path) -> None:
         assert not rest, "a package's __init__ is empty or a docstring: import from the module that has the thing"
     else:
         assert ast.get_docstring(tree), "the file has no docstring at its top"
+
+
+def repeated_classes(trees: Iterable[ast.AST]) -> set[str]:
+    """The names of public classes that are defined more than once."""
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    counts = Counter(node.name for node in nodes if not node.name.startswith("_"))
+    return {name for name, count in counts.items() if count > 1}
+
+
+def test_the_name_of_a_public_class_stands_for_one_type() -> None:
+    assert repeated_classes(map(tree_of, SOURCES)) == set()
+
+
+def test_the_checker_finds_repeated_classes() -> None:
+    first, second = ast.parse("class A: ...\nclass B: ...\nclass _C: ..."), ast.parse("class A: ...\nclass _C: ...")
+    assert repeated_classes([first, second]) == {"A"}
 
 
 @pytest.mark.parametrize("file", SOURCES + sorted(PACKAGE.rglob("*.js")), ids=name_of)

@@ -148,6 +148,7 @@ class Architecture:
     config: type[Config]
     model: str  # "module:function(config, head=None) -> nn.Module"
     capabilities: frozenset[str]
+    heads: frozenset[str] = frozenset()  # those of its capabilities that are kinds of head: a model has one of them
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     decoder_builder: str | None = None  # "module:function(model, **options) -> Decoder"
     cost_model: str | None = None  # "module:function(config, preset=, batch_tokens=) -> Costs"

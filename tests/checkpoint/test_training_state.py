@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from regard.checkpoint import training_state
-from regard.checkpoint.atomic_folders import COMMIT, MANIFEST
+from regard.checkpoint.atomic_folders import COMMIT, MANIFEST, put_folder, staged_folder
 from regard.checkpoint.training_state import last_good_checkpoint, read_checkpoint, write_checkpoint
+from regard.utils.atomic_files import content_of
 from regard.utils.errors import FolderError
 
 
@@ -180,6 +181,22 @@ def test_a_checkpoint_truncated_or_altered_anywhere_is_detected(tmp_path, name):
         read_checkpoint(path.parent)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("state.json", "{"), ("state.json", "[]"), ("state.json", '{"step": 5}'), ("tensors.safetensors", "{}")],
+)
+def test_the_error_names_the_file_that_cannot_be_read(tmp_path, name, text):
+    """The manifest is correct, so the damage is in what was written."""
+    write(tmp_path, 5)
+    source = tmp_path / "checkpoint-5"
+    contents = {file: content_of((source / file).read_bytes()) for file in ("state.json", "tensors.safetensors")}
+    with staged_folder(tmp_path, {**contents, name: content_of(text)}) as staged:
+        put_folder(staged, tmp_path / "altered")
+    with pytest.raises(FolderError) as caught:
+        read_checkpoint(tmp_path / "altered")
+    assert caught.value.path == tmp_path / "altered" / name
+
+
 def test_damaged_newer_ones_are_skipped_with_a_message_and_kept(tmp_path):
     write(tmp_path, 1, 2, 3, keep=9)
     damage(tmp_path / "checkpoint-3")
@@ -227,6 +244,36 @@ def test_an_interrupted_replacement_is_valid_and_can_be_replaced(tmp_path):
     write_checkpoint(tmp_path, 2, tensors={}, state={"third": True})
     assert last_good_checkpoint(tmp_path).state == {"third": True}
     assert present(tmp_path / "checkpoint-2") == sorted(["state.json", "tensors.safetensors", MANIFEST])
+
+
+def test_a_successor_from_an_older_version_is_the_valid_checkpoint(tmp_path):
+    write(tmp_path, 1, 2)
+    write_checkpoint(tmp_path / "other", 2, tensors={}, state={"second": True})
+    successor = (tmp_path / "other" / "checkpoint-2").rename(tmp_path / "checkpoint-2.new")
+    back = last_good_checkpoint(tmp_path)
+    assert (back.path, back.state) == (successor, {"second": True})
+    damage(successor, "state.json")
+    back = last_good_checkpoint(tmp_path)
+    assert (back.path.name, len(back.skipped)) == ("checkpoint-2", 1)
+
+
+def test_the_next_checkpoint_of_the_step_replaces_a_successor(tmp_path):
+    write(tmp_path, 2)
+    (tmp_path / "checkpoint-2").rename(tmp_path / "checkpoint-2.new")
+    write_checkpoint(tmp_path, 2, tensors={}, state={"third": True})
+    assert present(tmp_path) == ["checkpoint-2"]
+    assert last_good_checkpoint(tmp_path).state == {"third": True}
+
+
+def test_a_successor_is_pruned_and_a_damaged_one_is_kept(tmp_path):
+    write(tmp_path, 1, 2)
+    for step in (1, 2):
+        (tmp_path / f"checkpoint-{step}").rename(tmp_path / f"checkpoint-{step}.new")
+    write(tmp_path, 3)
+    assert present(tmp_path) == ["checkpoint-2.new", "checkpoint-3"]
+    damage(tmp_path / "checkpoint-2.new")
+    write(tmp_path, 2)
+    assert present(tmp_path) == ["checkpoint-2", "checkpoint-2.new.damaged", "checkpoint-3"]
 
 
 def test_later_checkpoints_are_never_changed(tmp_path):

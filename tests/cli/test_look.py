@@ -37,6 +37,27 @@ def test_a_page_is_written_and_not_replaced_without_force(regard: Run, model: Pa
     assert page.read_text(encoding="utf-8") == html
 
 
+@pytest.mark.parametrize(
+    ("verb", "name", "options"),
+    [
+        ("look", "a.html", []), ("look", "a.svg", []), ("look", "a.csv", []), ("look", "a.npy", []),
+        ("translate", "a.csv", []), ("translate", "a.html", []), ("tokens", "a.html", []),
+        ("tokens", "a.csv", ["--frequency"]),
+    ],
+)  # fmt: skip
+def test_missing_folders_of_out_are_created(
+    regard: Run, model: Path, tmp_path: Path, verb: str, name: str, options: list[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text(TEXT + "\n", encoding="utf-8")
+    path = tmp_path / "new" / "folder" / name
+    done = regard(verb, model, *options, tmp_path / "texts.txt" if options else TEXT, "--out", path)
+    assert done.code == 0, done.err
+    assert path.stat().st_size > 0
+    blocked = tmp_path / "texts.txt" / name
+    refused = regard(verb, model, *options, tmp_path / "texts.txt" if options else TEXT, "--out", blocked)
+    assert (refused.code, refused.error.path) == (1, blocked)
+
+
 def test_a_truncated_output_is_marked(regard: Run, model: Path, tmp_path: Path) -> None:
     brief = shutil.copytree(model, tmp_path / "brief")
     (brief / "regard-manifest.json").unlink()  # the folder is changed on purpose

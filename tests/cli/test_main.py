@@ -20,10 +20,7 @@ from regard.cli.main import VERBS
 from regard.registry import architectures, tasks
 
 Run = Callable[..., Any]
-OWN_ARGUMENTS = {  # others: Arguments
-    "import": "Import", "export": "Export", "tasks": "Listing", "models": "Listing", "doctor": "Listing",
-    "plan": "Plan", "senses": "Senses", "transfer": "Transfer",
-}  # fmt: skip
+OWN_ARGUMENTS = {"tasks": "Listing", "models": "Listing", "doctor": "Listing"}
 
 
 def words(text: str) -> str:
@@ -37,7 +34,8 @@ def flag(name: str) -> str:
 
 def fields_of(verb: str) -> Iterator[dataclasses.Field[Any]]:
     module = importlib.import_module(f"regard.cli.{VERBS[verb][0] if verb in VERBS else 'predict'}")
-    yield from dataclasses.fields(getattr(module, OWN_ARGUMENTS.get(verb, "Arguments")))
+    name = OWN_ARGUMENTS.get(verb, f"{verb.title() if verb in VERBS else 'Predict'}Arguments")
+    yield from dataclasses.fields(getattr(module, name))
 
 
 # --- Help ---------------------------------------------------------------------------------------------------

@@ -84,6 +84,27 @@ def test_m4_frequency_lists_frequent_and_split_words(regard: Run, model: Path, t
     assert lines[split + 1].split()[::2] == ["1", "misunderstanding"]
 
 
+@pytest.mark.parametrize("text", ["seven seven two", "seven two misunderstanding", "seven"])
+def test_the_correlation_with_a_constant_is_null(regard: Run, word_model: Path, tmp_path: Path, text: str) -> None:
+    """In a word tokenizer every word is one token."""
+    (tmp_path / "texts.txt").write_text(text + "\n", encoding="utf-8")
+    done = regard("tokens", word_model, "--frequency", tmp_path / "texts.txt", "--json")
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
+    assert result["spearman"] is None
+    assert {row["tokens"] for row in result["words"]} == {1}
+    shown = regard("tokens", word_model, "--frequency", tmp_path / "texts.txt")
+    assert shown.code == 0
+    assert "0.000" not in shown.out
+
+
+def test_the_correlation_with_equal_counts_is_null(regard: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("seven misunderstanding\n", encoding="utf-8")
+    result = json.loads(regard("tokens", model, "--frequency", tmp_path / "texts.txt", "--json").out)
+    assert len({row["tokens"] for row in result["words"]}) == 2
+    assert result["spearman"] is None
+
+
 def test_frequency_of_a_table_column(regard: Run, model: Path, tmp_path: Path) -> None:
     table = tmp_path / "rows.csv"
     table.write_text("id,remark\n1,seven seven\n2,two\n", encoding="utf-8")

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from regard.models.bert.config import PRESETS, BertConfig
 from regard.models.bert.model import (
     Bert,
+    BertEmbedding,
     BertForPretraining,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
-    Embedding,
     MLMHead,
     build,
     encoder_of,
@@ -71,7 +71,7 @@ def test_the_count_of_bert_base_by_hand() -> None:
 
 
 def test_m145_the_input_is_the_normalized_sum_of_three_embeddings() -> None:
-    embedding = random(Embedding(BertConfig(**SMALL)))
+    embedding = random(BertEmbedding(BertConfig(**SMALL)))
     found = embedding(IDS, TYPE_IDS)
     for row, places in enumerate(IDS.tolist()):
         for place, id_ in enumerate(places):

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.checkpoint.folder import read_model, write_model
 from regard.checkpoint.predictors import foreign_format
-from regard.models.formats import TOKENIZER, Content, export, tokenizer_of, unsupported_settings, with_template
+from regard.models.formats import TOKENIZER, FolderContent, export, tokenizer_of, unsupported_settings
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.convert import FORMATS, SOURCE_TOKENIZER, TARGET_TOKENIZER, from_hf
 from regard.models.transformer.convert_weights import REQUIRED
@@ -91,7 +91,7 @@ def write_marian(
         "forbidden_ids": forbidden_ids or [],
         **({} if start_id is None else {"start_id": start_id}),
     }
-    exported = export(FORMATS, Content(described, tensors, texts))
+    exported = export(FORMATS, FolderContent(described, tensors, texts))
     write_model(path, config=exported.config, tensors=exported.tensors, texts=exported.texts)
     return list(exported.notes)
 
@@ -732,8 +732,8 @@ def test_a_template_adds_special_tokens_with_any_characters(start: str, end: str
     special_tokens = SpecialTokens(pad="<pad>", unknown="<unk>", start=start, end=end)
     tokenizer = train_tokenizer(TEXTS, vocab_size=400, special_tokens=special_tokens)
     single = [(start, 0), ("$A", 0), (end, 0)]
-    text = with_template(tokenizer, single, [*single, ("$B", 1), (end, 1)])
-    backend = tokenizers.Tokenizer.from_str(text)
+    with_template = tokenizer.with_template(single, [*single, ("$B", 1), (end, 1)])
+    backend = tokenizers.Tokenizer.from_str(with_template.to_json())
     first, second = tokenizer.encode(TEXTS[0]), tokenizer.encode(TEXTS[1])
     alone = [tokenizer.start_id, *first, tokenizer.end_id]
     assert backend.encode(TEXTS[0]).ids == alone

@@ -79,8 +79,8 @@ def test_m158_windows_cover_the_passage(
 ) -> None:
     question, passage = list(range(100, 100 + asked)), list(range(1000, 1000 + tokens))
     cut = passage_windows(question, passage, start_id=1, end_id=2, max_seq_len=longest, stride=stride)
-    room = longest - cut[0].example.first - 1
-    shared = min(stride, room // 2)
+    window_length = longest - cut[0].example.first - 1
+    shared = min(stride, window_length // 2)
     covered: set[int] = set()
     for number, window in enumerate(cut):
         ids, place = window.example.ids, window.example.first
@@ -95,7 +95,7 @@ def test_m158_windows_cover_the_passage(
     assert cut[0].example.first - 2 == min(asked, (longest - 3) // 2), "a question takes at most half of a window"
     if tokens:
         first = data.draw(st.integers(0, tokens - 1))
-        last = data.draw(st.integers(first, min(tokens - 1, first + 2 * room)))
+        last = data.draw(st.integers(first, min(tokens - 1, first + 2 * window_length)))
         found = [(window, *target(window, (first, last))) for window in cut]
         for window, begin, end in found:
             is_inside = window.first <= first and last < window.first + window.num_tokens
@@ -160,12 +160,12 @@ def test_m158_answers_are_those_of_a_plain_loop(max_seq_len: int) -> None:
     spans = TOKENIZER.token_spans(PASSAGE)
     question = TOKENIZER.encode(QUESTION)
     question = question[: (max_seq_len - 3) // 2]
-    room = max_seq_len - len(question) - 3
-    step = room - min(5, room // 2)
+    window_length = max_seq_len - len(question) - 3
+    step = window_length - min(5, window_length // 2)
     best: dict[tuple[int, int], float] = {}
     null_scores = []
     for begin in range(0, len(spans), step):
-        part = [span.id for span in spans[begin : begin + room]]
+        part = [span.id for span in spans[begin : begin + window_length]]
         ids = [CLS, *question, SEP, *part, SEP]
         kinds = [0] * (len(question) + 2) + [1] * (len(part) + 1)
         with torch.no_grad():
@@ -175,7 +175,7 @@ def test_m158_answers_are_those_of_a_plain_loop(max_seq_len: int) -> None:
             for j in range(i, min(i + 4, len(part))):
                 value = (logits[len(question) + 2 + i, 0] + logits[len(question) + 2 + j, 1]).item()
                 best[begin + i, begin + j] = max(value, best.get((begin + i, begin + j), -np.inf))
-        if begin + room >= len(spans):
+        if begin + window_length >= len(spans):
             break
     weights = torch.tensor([*best.values(), min(null_scores)]).double()
     ranked = sorted(best, key=lambda place: -best[place])

@@ -106,11 +106,11 @@ def test_m155_texts_and_pairs_have_special_tokens(tokenizer: Tokenizer) -> None:
 def test_m155_the_longer_text_of_a_pair_is_truncated_first() -> None:
     for first in range(9):
         for second in range(9):
-            for room in range(1, 12):
+            for max_len in range(1, 12):
                 left, right = first, second  # token by token, as the definition says
-                while left + right > room:
+                while left + right > max_len:
                     left, right = (left - 1, right) if left > right else (left, right - 1)
-                assert truncate_pair(first, second, room) == (left, right), (first, second, room)
+                assert truncate_pair(first, second, max_len) == (left, right), (first, second, max_len)
 
 
 @pytest.mark.parametrize(("words", "truncated"), [(14, 0), (15, 1)])

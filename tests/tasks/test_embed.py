@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -19,8 +20,10 @@ from regard.models.bert.model import Bert, build
 from regard.models.heads import HeadConfig
 from regard.nn.hooks import capture
 from regard.nn.quantized import quantize_weights
+from regard.registry import architectures
 from regard.tasks.embed.predictor import Embedder, Embedding, Similarity, TokenVectors, pool
 from regard.tasks.embed.spec import EmbedConfig
+from regard.tasks.encoder import predictor as encoder_predictor
 from regard.tasks.encoder.inference import (
     MAX_BATCH_TOKENS,
     MIN_BATCH_TOKENS,
@@ -362,3 +365,20 @@ def test_gradients_hooks_and_quantized_weights_use_the_encoder_itself() -> None:
         quantize_weights(embedder.bert, "int8")
         assert not torch.equal(read(ids), plain)
         assert (read(ids) - plain).abs().max() < 0.2
+
+
+def test_an_embedder_is_adapted_to_itself(embedder: Embedder) -> None:
+    assert Embedder.adapt(embedder) is embedder
+    assert embedder.embedder() is embedder
+
+
+def test_a_model_has_only_the_capability_of_its_own_head(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if its architecture, from another package, has kinds of head that regard does not know."""
+    bert = architectures["bert"]
+    heads = bert.heads | {"ranking"}
+    ranker = dataclasses.replace(bert, capabilities=bert.capabilities | heads | {"other"}, heads=heads)
+    monkeypatch.setattr(encoder_predictor, "architecture_of", lambda model: ranker)
+    common = {"encoder", "attention", "pairs", "summed_embeddings", "other"}
+    assert embedder.capabilities == {*common, "none"}
+    with_head = Embedder(embedder.model, embedder.tokenizer, head=HeadConfig(kind="ranking"))
+    assert with_head.capabilities == {*common, "ranking"}

@@ -472,12 +472,35 @@ def test_prefix_tokens_are_saved_and_loaded(tmp_path: Path) -> None:
     with pytest.raises(FolderError) as caught:
         plain.with_prefix("<bos>")
     assert (caught.value.argument, caught.value.value) == ("names", "<bos>")
+    named = {"special_tokens": [("<s>", plain.start_id)]}
+    backend = tokenizers.Tokenizer.from_str(plain.to_json())
+    backend.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", **named)
+    assert prefixed.to_json() == backend.to_str()
     template = tokenizers.processors.TemplateProcessing(
         single="<s> </s> $A </s>", special_tokens=[("<s>", plain.start_id), ("</s>", plain.end_id)]
     )
     backend = tokenizers.Tokenizer.from_str(plain.to_json())
     backend.post_processor = template
     assert Tokenizer(backend).prefix_ids == (plain.start_id, plain.end_id)
+
+
+def test_a_missing_folder_is_created_for_merges_but_not_for_a_file(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["a b c"], vocab_size=300)
+    path = tmp_path / "new" / "tokenizer.json"
+    with pytest.raises(FolderError) as caught:
+        tokenizer.save(path)
+    assert caught.value.path == path
+    vocab, merges = tokenizer.save_merges(tmp_path / "new" / "merges")
+    assert vocab.is_file() and merges.is_file()
+
+
+@pytest.mark.parametrize("name", ["<lang:fr>", "<s:1>", "<s>:", "$start", "$A:0"])
+def test_prefix_tokens_with_the_special_characters_of_a_template(tmp_path: Path, name: str) -> None:
+    plain = train_tokenizer(["a b c"], kind="char", vocab_size=20, special_tokens=SpecialTokens(start=name))
+    prefixed = plain.with_prefix(name, "</s>")
+    assert prefixed.prefix_ids == (plain.start_id, plain.end_id)
+    assert Tokenizer.load(prefixed.save(tmp_path)).prefix_ids == prefixed.prefix_ids
+    assert prefixed.encode("a b") == plain.encode("a b")
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])

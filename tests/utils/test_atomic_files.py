@@ -48,6 +48,16 @@ def test_a_file_is_written_and_replaced(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_folders_are_created_only_on_request(tmp_path):
+    path = tmp_path / "new" / "folder" / "a"
+    with pytest.raises(FolderError) as caught:
+        write_file(path, "x")
+    assert caught.value.path == path
+    assert list(tmp_path.iterdir()) == []
+    write_file(path, "x", parents=True)
+    assert path.read_text(encoding="utf-8") == "x"
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     write_file(tmp_path / "a", "first")
 

@@ -20,8 +20,9 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from regard.utils.atomic_files import Content, FileRecord, content_of, remove, sync_folder, temporary_path, write_synced
 from regard.utils.errors import FolderError
@@ -33,6 +34,9 @@ Manifest = Mapping[str, FileRecord]  # keyed by file name; there are no subfolde
 
 _FORMAT = 1
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_ATTEMPTS = 5  # number of reads, if a writer replaces the files during each of them
+
+T = TypeVar("T")
 
 
 # --- Manifests ----------------------------------------------------------------------------------------------
@@ -137,21 +141,23 @@ def discard_folder(folder: Path) -> None:
 
 
 def finish_merge(folder: Path) -> None:
-    """Move the files of a valid commit to their places. Every step can be repeated after a kill."""
+    """Move the files of a valid commit to their places, or remove an invalid one. A kill can interrupt every step."""
     commit = folder / COMMIT
     if not commit.is_dir():
         return
-    if (commit / MANIFEST).exists():
-        names = set(read_manifest(commit / MANIFEST))
-        for obsolete in set(_previous_manifest(folder)) - names:
-            if not is_edited_card(folder, obsolete):
-                (folder / obsolete).unlink(missing_ok=True)
-        for name in sorted(names):
-            with contextlib.suppress(FileNotFoundError):
-                (commit / name).replace(folder / name)
-        sync_folder(folder)
-        (commit / MANIFEST).replace(folder / MANIFEST)
-        sync_folder(folder)
+    if not (commit / MANIFEST).exists():  # already merged, or copied only in part: nothing is committed
+        remove(commit)
+        return
+    names = set(read_manifest(commit / MANIFEST))
+    for obsolete in set(_previous_manifest(folder)) - names:
+        if not is_edited_card(folder, obsolete):
+            (folder / obsolete).unlink(missing_ok=True)
+    for name in sorted(names):
+        with contextlib.suppress(FileNotFoundError):
+            (commit / name).replace(folder / name)
+    sync_folder(folder)
+    (commit / MANIFEST).replace(folder / MANIFEST)
+    sync_folder(folder)
     with contextlib.suppress(OSError):  # not empty: another writer has added files in the meantime
         commit.rmdir()
 
@@ -181,6 +187,30 @@ def locate(folder: Path, name: str) -> Path:
     """Return the path of the valid file `name`, which is in the commit folder until it is moved to `folder`."""
     staged = folder / COMMIT / name
     return staged if (folder / COMMIT / MANIFEST).exists() and staged.exists() else folder / name
+
+
+def read_consistent(folder: Path, read: Callable[[Path], T]) -> T:
+    """Return `read(folder)`. Retry if a writer replaced its files during the read, so that versions are not mixed."""
+    for _ in range(_ATTEMPTS - 1):
+        before = _version(folder)
+        try:
+            result = read(folder)
+        except FolderError:
+            if _version(folder) == before:
+                raise
+        else:
+            if _version(folder) == before:
+                return result
+    return read(folder)
+
+
+def _version(folder: Path) -> tuple[bytes, tuple[str, ...]]:
+    """Return a value that changes whenever `put_folder` changes a file: the manifest and the names in the commit."""
+    try:
+        manifest = locate(folder, MANIFEST).read_bytes()
+    except OSError:
+        manifest = b""
+    return manifest, tuple(sorted(entry.name for entry in folder.glob(f"{COMMIT}/*")))
 
 
 def _previous_manifest(folder: Path) -> Manifest:

@@ -18,22 +18,22 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from regard.checkpoint.atomic_folders import (
-    COMMIT,
     MANIFEST,
     Manifest,
     find_damage,
     locate,
     put_folder,
+    read_consistent,
     read_manifest,
     staged_folder,
 )
@@ -52,7 +52,6 @@ CARD = "README.md"
 
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "model.ckpt")
 _WEIGHTS = (WEIGHTS, INDEX, ADAPTER)  # a model has one of these files; the first that exists is used
-_ATTEMPTS = 5  # number of reads, if a writer replaces the model during each of them
 
 _TYPES = """
     float64 F64, float32 F32, float16 F16, bfloat16 BF16, float8_e4m3fn F8_E4M3, float8_e5m2 F8_E5M2, complex64 C64,
@@ -66,8 +65,6 @@ _METADATA = {"format": "pt"}  # transformers requires it
 _ALIGNMENT = 64  # the data starts at a multiple of this, for programs that memory-map the file
 _CHUNK = 4 << 20
 _MAPPED = 32 << 20  # number of bytes read before the file is closed and opened again
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -179,30 +176,6 @@ def is_adapter_folder(path: Path) -> bool:
 def is_model_folder(path: Path) -> bool:
     """Return whether `path` has the files of a model, without reading them."""
     return _has(path, CONFIG) and any(_has(path, name) for name in _WEIGHTS)
-
-
-def read_consistent(path: Path, read: Callable[[Path], T]) -> T:
-    """Return `read(path)`. Retry if a writer replaced the model during the read, so that versions are not mixed."""
-    for _ in range(_ATTEMPTS - 1):
-        before = _version(path)
-        try:
-            result = read(path)
-        except FolderError:
-            if _version(path) == before:
-                raise
-        else:
-            if _version(path) == before:
-                return result
-    return read(path)
-
-
-def _version(path: Path) -> tuple[bytes, tuple[str, ...]]:
-    """Return a value that changes whenever a writer changes the model: the manifest and the files in the commit."""
-    try:
-        manifest = locate(path, MANIFEST).read_bytes()
-    except OSError:
-        manifest = b""
-    return manifest, tuple(sorted(entry.name for entry in path.glob(f"{COMMIT}/*")))
 
 
 def _read_config(path: Path) -> dict[str, Any]:

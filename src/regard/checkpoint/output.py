@@ -118,7 +118,7 @@ def is_written_by_regard(path: Path) -> bool:
 
 def _prepare(path: Path, *, resume: bool, force: bool) -> None:
     check_output(path, resume=resume, force=force)
-    write_file(path / MARKER, _MARKER_TEXT)  # test by writing: permissions alone are not enough
+    write_file(path / MARKER, _MARKER_TEXT, parents=True)  # test by writing: permissions alone are not enough
 
 
 def _refuse(path: Path, problem: str) -> UsageError:

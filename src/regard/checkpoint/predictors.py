@@ -29,7 +29,7 @@ from regard.checkpoint.folder import CARD, CONFIG, WEIGHTS, ModelFolder, raw_byt
 from regard.checkpoint.format1 import FORMAT, rename_tensor, upgrade
 from regard.checkpoint.probe import cached_folder, is_hub_name
 from regard.metrics.score import Score
-from regard.models.formats import Content, Format, export
+from regard.models.formats import FolderContent, Format, export
 from regard.nn.config import LoRAConfig
 from regard.nn.init import empty_weights
 from regard.nn.lora import add_adapters, merge
@@ -303,7 +303,7 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> list[str]:
     formats = formats_of(architecture)
     if not formats:
         raise UsageError(f"{architecture.name} models cannot be exported to another format.", argument="model")
-    content = Content(_config(predictor), unique_tensors(predictor.model), predictor.tokenizer_files())
+    content = FolderContent(_config(predictor), unique_tensors(predictor.model), predictor.tokenizer_files())
     exported = export(formats, content)
     texts = {**exported.texts, CARD: _card(predictor, out, origin=f"Exported from the regard folder {path.name}.")}
     write_model(out, config=exported.config, tensors=exported.tensors, texts=texts, force=force)

@@ -3,6 +3,9 @@
 A checkpoint is a folder with `tensors.safetensors` (weights, optimizer), `state.json` (counters, data position,
 settings) and a manifest, written atomically. Old checkpoints are removed after the new one is in place.
 Damaged checkpoints are skipped with a message, but not deleted. The training loop defines the tensors and the state.
+
+Older versions of regard replaced a checkpoint by way of `checkpoint-<step>.new`: if they were killed in between, this
+folder is complete and newer than `checkpoint-<step>`.
 """
 
 from __future__ import annotations
@@ -24,17 +27,19 @@ from regard.checkpoint.atomic_folders import (
     find_damage,
     locate,
     put_folder,
+    read_consistent,
     read_manifest,
     staged_folder,
 )
-from regard.checkpoint.folder import read_consistent, read_tensors, tensors_content
+from regard.checkpoint.folder import read_tensors, tensors_content
 from regard.utils.atomic_files import content_of, storage_errors
 from regard.utils.errors import FolderError
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 
-_NAME = re.compile(r"checkpoint-(\d+)")
+_SUCCESSOR = ".new"
+_NAME = re.compile(rf"checkpoint-(\d+)(?:{re.escape(_SUCCESSOR)})?")
 _ATTEMPTS = 5  # number of searches, if another process removes checkpoints during each of them
 
 
@@ -68,8 +73,12 @@ def write_checkpoint(
     with storage_errors(target, num_bytes, _reassurance(run)):
         run.mkdir(parents=True, exist_ok=True)
         with staged_folder(run, contents) as staged:
-            _set_aside_if_damaged(target)
+            successor = run / (target.name + _SUCCESSOR)
+            for existing in (target, successor):
+                _set_aside_if_damaged(existing)
             put_folder(staged, target)
+            if successor.is_dir():
+                discard_folder(successor)
     with contextlib.suppress(OSError):  # the new checkpoint is safe; an extra old one does no harm
         _prune(run, step, keep)
     return target
@@ -104,24 +113,25 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _read_checkpoint(path: Path) -> Checkpoint:
-    damage = _find_damage(path)
+    if damage := _find_damage(path):
+        raise FolderError(f"{path} is damaged: {'; '.join(damage)}.", path=path)
+    file = locate(path, STATE)
     try:
-        if not damage:
-            record = json.loads(locate(path, STATE).read_text(encoding="ascii"))
-            step, state = int(record["step"]), dict(record["state"])
-            return Checkpoint(step=step, tensors=read_tensors(locate(path, TENSORS)), state=state, path=path)
+        record = json.loads(file.read_text(encoding="ascii"))
+        step, state = int(record["step"]), dict(record["state"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        damage = [f"{STATE} cannot be read ({error})"]
-    raise FolderError(f"{path} is damaged: {'; '.join(damage)}.", path=path)
+        raise FolderError(f"{file} cannot be read ({error}).", path=file) from error
+    return Checkpoint(step=step, tensors=read_tensors(locate(path, TENSORS)), state=state, path=path)
 
 
 def _checkpoints(run: Path) -> Iterator[tuple[int, Path]]:
     """Yield the steps and folders of all checkpoints, newest first."""
     names = [entry.name for entry in run.iterdir()] if run.is_dir() else []
     for step in sorted({int(match[1]) for match in map(_NAME.fullmatch, names) if match}, reverse=True):
-        folder = run / f"checkpoint-{step}"
-        if folder.is_dir():
-            yield step, folder
+        for suffix in (_SUCCESSOR, ""):
+            folder = run / f"checkpoint-{step}{suffix}"
+            if folder.is_dir():
+                yield step, folder
 
 
 def _find_damage(path: Path, *, sizes_only: bool = False) -> list[str]:

@@ -14,7 +14,7 @@ from regard.cli.output import note, print_result
 
 
 @dataclass(frozen=True, kw_only=True)
-class Import:
+class ImportArguments:
     """Convert a Hugging Face folder (safetensors) into a regard folder.
 
     Supports Marian, BERT, GPT-2, Llama, Qwen3, Mistral without a sliding window, and NanoChat.
@@ -27,7 +27,7 @@ class Import:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(Import):
+class ExportArguments(ImportArguments):
     """Convert a model into a folder that `transformers` loads with the same logits.
 
     Supports BERT with any head, language models, and translators trained with --recipe paper. If `transformers` has no
@@ -38,7 +38,7 @@ class Export(Import):
 
 
 def main(verb: str, words: list[str]) -> None:
-    args, _ = parse(Import if verb == "import" else Export, words, program=f"regard {verb}")
+    args, _ = parse(ImportArguments if verb == "import" else ExportArguments, words, program=f"regard {verb}")
     check_folder(args.folder)
     from regard.api import export_model, import_model
 

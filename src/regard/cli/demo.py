@@ -13,7 +13,7 @@ HOME = Path("runs/demo")  # belongs to the demo, which replaces it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class DemoArguments:
     """Train a translator on the built-in dataset, translate with it, and show its attention."""
 
     out: Path = option("Run folder to write.", HOME)
@@ -23,7 +23,7 @@ class Arguments:
 
 
 def main(verb: str, words: list[str]) -> None:
-    args, _ = parse(Arguments, words, program="regard demo")
+    args, _ = parse(DemoArguments, words, program="regard demo")
     from regard.experiments.demo import REORDERED, SENTENCES, is_demo, run_demo
     from regard.training.callbacks import default_progress
     from regard.training.trainer import InterruptedRunError

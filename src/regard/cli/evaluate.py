@@ -16,7 +16,7 @@ from regard.utils.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class EvaluateArguments:
     """Score a model on test files with the official metrics of its task, next to simple baselines.
 
     DATA has the same formats as in `regard train TASK`. `regard evaluate MODEL --help` also shows the options of the
@@ -37,7 +37,7 @@ def main(verb: str, words: list[str]) -> None:
     if task is not None:
         default = "as in the model folder"
         sections = [Section(tasks[task].read_config), Section(tasks[task].predict_config, default=default)]
-    args, options = parse(Arguments, words, program="regard evaluate", sections=sections)
+    args, options = parse(EvaluateArguments, words, program="regard evaluate", sections=sections)
     check_folder(args.model)
     if not args.data:
         raise UsageError("DATA is missing: add a test file.", argument="data")

@@ -23,7 +23,7 @@ class Listing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PlanArguments:
     """Count parameters, memory and compute of a preset, without building the model."""
 
     preset: tyro.conf.Positional[str] = option("Preset, as listed by `regard models`.")
@@ -36,7 +36,7 @@ class Plan:
 
 def main(verb: str, words: list[str]) -> None:
     if verb == "plan":
-        _print_plan(**vars(parse(Plan, words, program="regard plan")[0]))
+        _print_plan(**vars(parse(PlanArguments, words, program="regard plan")[0]))
         return
     args, _ = parse(Listing, words, program=f"regard {verb}", description=VERBS[verb][1])
     if verb == "tasks":

@@ -18,7 +18,7 @@ from regard.utils.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class LookArguments:
     """Show what a model does with an input: its attention, or another view.
 
     INPUTS are the inputs of the model's task, each in quotes. `regard look MODEL --views` lists the views of a model.
@@ -39,7 +39,7 @@ class Arguments:
 
 def main(verb: str, words: list[str]) -> None:
     sections = [Section(view.config) for view in views.usable().values() if view.config is not None]
-    args, options = parse(Arguments, words, program="regard look", sections=sections)
+    args, options = parse(LookArguments, words, program="regard look", sections=sections)
     check_folder(args.model)
     inputs = () if args.views else _inputs(args)
     from regard import api
@@ -59,7 +59,7 @@ def main(verb: str, words: list[str]) -> None:
         print_line("\n".join([*view.lines, str(args.out)]))
 
 
-def _inputs(args: Arguments) -> Sequence[Any]:
+def _inputs(args: LookArguments) -> Sequence[Any]:
     """A value for each input of the task; wrong requests are refused before the model is loaded."""
     if not any(text.strip() for text in args.inputs):
         raise UsageError("INPUTS is missing: add a text in quotes.", argument="inputs")

@@ -67,7 +67,8 @@ def write_results(
         sys.stdout.write(_jsonl(results) if as_json else _lines(results))
         return
     encoders: dict[str, Callable[[Sequence[Any]], str | bytes]] = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv}
-    write_file(out, encoders[out.suffix](results) if out.suffix in encoders else encode(results, out.suffix))
+    content = encoders[out.suffix](results) if out.suffix in encoders else encode(results, out.suffix)
+    write_file(out, content, parents=True)
     print_line(str(out))
 
 

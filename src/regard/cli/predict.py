@@ -26,7 +26,7 @@ PICTURES = (".html", ".svg", ".png")  # of one input
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class PredictArguments:
     model: tyro.conf.Positional[Path] = option("Model folder.")
     inputs: tyro.conf.Positional[tuple[str, ...]] = option("Texts in quotes, or a file (default, or -: stdin).", ())
     out: Path | None = option("File to write instead of stdout; its suffix sets the format (see above).", None)
@@ -39,7 +39,7 @@ class Arguments:
 def main(verb: str, words: list[str]) -> None:
     spec = tasks[verb]
     args, given = parse(
-        Arguments,
+        PredictArguments,
         words,
         program=f"regard {verb}",
         sections=[
@@ -95,7 +95,7 @@ def _description(spec: TaskSpec) -> str:
     return f"{spec.summary}\n\nINPUTS: {names}, or {files}.\n{fields}\nFormats of --out: {', '.join(_formats(spec))}."
 
 
-def _check_out(args: Arguments, spec: TaskSpec) -> None:
+def _check_out(args: PredictArguments, spec: TaskSpec) -> None:
     if args.stream and (args.json or args.out is not None):
         raise UsageError("--stream prints plain text: remove --json and --out.", argument="stream")
     if args.out is None:

@@ -15,7 +15,7 @@ from regard.utils.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Senses:
+class SensesArguments:
     """Measure which layer of an encoder separates the senses of a word.
 
     For each layer: how often the nearest other sentence uses the word in the same sense, next to the majority baseline
@@ -36,7 +36,7 @@ class Senses:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transfer:
+class TransferArguments:
     """Measure the benefit of pretraining: train classifiers from pretrained and from random weights.
 
     Both train on the same samples of DATA, a table of labeled texts (.tsv, .csv, .jsonl), with the same tokenizer and
@@ -56,15 +56,15 @@ class Transfer:
 
 def main(verb: str, words: list[str]) -> None:
     if verb == "senses":
-        _measure_senses(parse(Senses, words, program="regard senses")[0])
+        _measure_senses(parse(SensesArguments, words, program="regard senses")[0])
         return
     from regard.experiments.transfer import TransferConfig
 
-    args, settings = parse(Transfer, words, program="regard transfer", sections=[Section(TransferConfig)])
+    args, settings = parse(TransferArguments, words, program="regard transfer", sections=[Section(TransferConfig)])
     _measure_transfer(args, settings)
 
 
-def _measure_senses(args: Senses) -> None:
+def _measure_senses(args: SensesArguments) -> None:
     _check_arguments(args, args.sentences, "sentences")
     if args.near is None:
         for name, value in (("word", args.word), ("layer", args.layer)):
@@ -97,7 +97,7 @@ def _measure_senses(args: Senses) -> None:
         _print_study(args, word_senses(model, sentences), senses_view, "Same word, other meaning")
 
 
-def _measure_transfer(args: Transfer, settings: dict[str, Any]) -> None:
+def _measure_transfer(args: TransferArguments, settings: dict[str, Any]) -> None:
     from regard.experiments.transfer import TransferConfig, transfer_curve
     from regard.views.studies import transfer_view
 
@@ -116,7 +116,7 @@ def _measure_transfer(args: Transfer, settings: dict[str, Any]) -> None:
     _print_study(args, curve, transfer_view, "Benefit of pretraining")
 
 
-def _check_arguments(args: Senses | Transfer, files: tuple[Path, ...], argument: str) -> None:
+def _check_arguments(args: SensesArguments | TransferArguments, files: tuple[Path, ...], argument: str) -> None:
     """Refuse requests that are wrong for every model."""
     check_folder(args.model)
     if len(files) > 1:
@@ -126,7 +126,7 @@ def _check_arguments(args: Senses | Transfer, files: tuple[Path, ...], argument:
         check_drawing(args.out, force=args.force)
 
 
-def _print_study(args: Senses | Transfer, study: Any, draw: Any, title: str) -> None:
+def _print_study(args: SensesArguments | TransferArguments, study: Any, draw: Any, title: str) -> None:
     print_result(study.numbers(), study.lines(), as_json=args.json)
     if args.out is not None:
         draw(study, title=f"{title}: {args.model.name}").save(args.out)

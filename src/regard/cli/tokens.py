@@ -24,12 +24,12 @@ NUM_SHOWN = 10  # words in each list of --frequency
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class TokensArguments:
     """Show the tokens of a text in color, with their ids and the merges that formed them.
 
     With --frequency instead of TEXT, show whether rare words have more tokens: the most frequent words of a file, the
-    words with most tokens, and the Spearman correlation of count and number of tokens. With --save-merges, write the
-    files of a BPE tokenizer.
+    words with most tokens, and the Spearman correlation of count and number of tokens (null in JSON if it is undefined
+    because all words have the same number). With --save-merges, write the files of a BPE tokenizer.
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")
@@ -44,7 +44,7 @@ class Arguments:
 
 
 def main(verb: str, words: list[str]) -> None:
-    args, _ = parse(Arguments, words, program="regard tokens")
+    args, _ = parse(TokensArguments, words, program="regard tokens")
     check_folder(args.model)
     _check(args)
     from regard.checkpoint.predictors import open_folder
@@ -60,7 +60,7 @@ def main(verb: str, words: list[str]) -> None:
         _show_tokens(args, tokenizer)
 
 
-def _check(args: Arguments) -> None:
+def _check(args: TokensArguments) -> None:
     """Refuse wrong requests before the tokenizer is loaded."""
     given = {"text": args.text, "frequency": args.frequency, "save_merges": args.save_merges}
     used = [name for name, value in given.items() if value not in ((), None)]
@@ -88,7 +88,7 @@ def _check(args: Arguments) -> None:
             raise UsageError(message, argument="out", value=args.out.suffix, allowed=[".csv"], path=args.out)
 
 
-def _show_tokens(args: Arguments, tokenizer: Tokenizer) -> None:
+def _show_tokens(args: TokensArguments, tokenizer: Tokenizer) -> None:
     from regard.tokenizers.tokenizer import KINDS_WITH_MERGES
 
     (text,) = args.text
@@ -119,23 +119,26 @@ def _show_tokens(args: Arguments, tokenizer: Tokenizer) -> None:
         print_line("\n".join(word))
 
 
-def _show_frequency(args: Arguments, file: Path, tokenizer: Tokenizer) -> None:
+def _show_frequency(args: TokensArguments, file: Path, tokenizer: Tokenizer) -> None:
     from regard.data.inputs import read_texts
     from regard.metrics.labels import spearman
     from regard.tokenizers.frequency import frequency_table
     from regard.utils.atomic_files import write_file
 
     table = frequency_table(tokenizer, read_texts(file, text_column=args.text_column), file)
-    correlation = spearman([row.count for row in table], [row.num_tokens for row in table]).value / 100
+    counts, lengths = [row.count for row in table], [row.num_tokens for row in table]
+    is_defined = len(set(counts)) > 1 and len(set(lengths)) > 1
+    correlation = spearman(counts, lengths).value / 100 if is_defined else None
+    shown_correlation = "undefined, one of them is constant" if correlation is None else f"{correlation:.3f}"
     if args.out is not None:
         content = io.StringIO(newline="")
         rows = ((row.word, row.count, row.num_tokens) for row in table)
         csv.writer(content).writerows([("word", "count", "tokens"), *rows])
-        write_file(args.out, content.getvalue())
+        write_file(args.out, content.getvalue(), parents=True)
     most_split = sorted(table, key=lambda row: -row.num_tokens)
     lines = [
         f"{sum(row.count for row in table):,} words, {len(table):,} of them different; {tokenizer.kind} tokenizer",
-        f"Spearman correlation of count and number of tokens: {correlation:.3f}",
+        f"Spearman correlation of count and number of tokens: {shown_correlation}",
     ]
     for title, shown in (("most frequent", table), ("most split", most_split)):
         lines += ["", f"{'count':>9}  tokens  {title} words"]

@@ -21,7 +21,7 @@ from regard.utils.errors import UsageError, unknown
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class TrainArguments:
     data: tyro.conf.Positional[tuple[Path, ...]] = option("Data files (default: the built-in dataset).", ())
     out: Path | None = option("Run folder to write (required).", None)
     validation: tuple[Path, ...] = option("Validation files (default: a part of DATA is held out).", ())
@@ -41,7 +41,7 @@ def main(verb: str, words: list[str]) -> None:
     spec = tasks[task]
     architecture = architectures[value_of("--model", rest) or spec.default_architecture]
     args, settings = parse(
-        Arguments,
+        TrainArguments,
         rest,
         program=f"regard train {task}",
         sections=_sections(spec, architecture),

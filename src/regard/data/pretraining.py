@@ -89,8 +89,8 @@ def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs
     if pairs and len(documents) < 2:
         raise DataError("next-sentence prediction needs at least two documents, and there is only one.")
     random = np.random.default_rng([seed, epoch])
-    room = window - 3 if pairs else window - 2
-    begins, ends, document = _packed(documents, room, random)
+    max_len = window - 3 if pairs else window - 2
+    begins, ends, document = _packed(documents, max_len, random)
     split_at = ends
     if pairs:  # the second segment starts with any sentence but the first; that of a single sentence is empty
         choices = np.maximum(ends - begins - 1, 1)
@@ -103,17 +103,17 @@ def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs
     wrong = asked[random.permutation(len(asked)) % 2 == 1]
     if len(wrong):
         lengths = np.stack([first[wrong, 1] - first[wrong, 0], second[wrong, 1] - second[wrong, 0]], axis=1)
-        second[wrong] = _elsewhere(documents, document[wrong], lengths, room, random)
+        second[wrong] = _elsewhere(documents, document[wrong], lengths, max_len, random)
         nsp_labels[wrong] = NOT_NEXT
     return Rows(first, second, nsp_labels)
 
 
-def _packed(documents: Documents, room: int, random: np.random.Generator) -> tuple[Places, Places, Places]:
+def _packed(documents: Documents, max_len: int, random: np.random.Generator) -> tuple[Places, Places, Places]:
     """Rows of whole sentences: the first of each, the one after its last, and its document."""
     starts, count = documents.sentences, documents.num_sentences
     numbers = np.repeat(np.arange(len(documents)), np.diff(documents.documents))  # (sentences,)
     full = random.random(count) >= SHORT_SHARE
-    limits = np.where(full, room, random.integers(1, room + 1, count))
+    limits = np.where(full, max_len, random.integers(1, max_len + 1, count))
     fitting = np.searchsorted(starts, starts[:-1] + limits, side="right") - 1
     following = np.clip(fitting, np.arange(1, count + 1), documents.documents[1:][numbers])
     chain = memoryview(following.data)  # one element of it is read several times as fast as one of an array
@@ -125,7 +125,7 @@ def _packed(documents: Documents, room: int, random: np.random.Generator) -> tup
     return found, following[found], numbers[found]
 
 
-def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, random: np.random.Generator) -> Places:
+def _elsewhere(documents: Documents, own: Places, lengths: Places, max_len: int, random: np.random.Generator) -> Places:
     """Return random segments from documents other than `own`, about as long as the segments that they replace."""
     starts, bounds = documents.sentences, documents.documents
     # Any sentence that is not of the own document: those before it, then those after it.
@@ -140,7 +140,7 @@ def _elsewhere(documents: Documents, own: Places, lengths: Places, room: int, ra
     beyond = np.searchsorted(starts, starts[begin] + wanted)
     nearer = starts[beyond - 1] + starts[np.minimum(beyond, len(starts) - 1)] > 2 * (starts[begin] + wanted)
     end = np.clip(beyond - nearer, begin + 1, bounds[other + 1])
-    most = starts[begin] + room - lengths[:, 0]
+    most = starts[begin] + max_len - lengths[:, 0]
     end = np.where(starts[end] > most, np.maximum(end - 1, begin + 1), end)  # the last sentence does not fit
     return np.stack([starts[begin], np.minimum(starts[end], most)], axis=1)
 

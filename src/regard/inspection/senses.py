@@ -61,8 +61,6 @@ def senses(model: Any, sentences: Path | str | None = None, *, skip_bad_rows: bo
 
 def _embedder(model: Any) -> Embedder:
     """The encoder of a predictor, whatever its head."""
-    if isinstance(model, Embedder):
-        return model
     embedder = Embedder.adapt(model) if isinstance(model, Predictor) else None
     if embedder is None:
         raise UsageError(f"model must be a predictor with an encoder, got {model!r}.", argument="model")

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import tokenizers
 import torch
-from tokenizers import processors
 from torch import Tensor
 
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
@@ -53,7 +51,7 @@ class Folder(Protocol):
 
 
 @dataclass(frozen=True)
-class Content:
+class FolderContent:
     """The content of a folder before it is written: the result or the input of a conversion."""
 
     config: Mapping[str, Any]
@@ -62,7 +60,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Export(Content):
+class Export(FolderContent):
     """The content of a folder in the format of another tool."""
 
     class_name: str = ""  # the class that loads it
@@ -74,13 +72,13 @@ class Format:
     """Conversion from and to one model type of another tool."""
 
     model_type: str  # `model_type` in config.json
-    from_hf: Callable[[Folder], Content]
-    to_hf: Callable[[Content], Export] | None = None  # None if such models are exported as another type
+    from_hf: Callable[[Folder], FolderContent]
+    to_hf: Callable[[FolderContent], Export] | None = None  # None if such models are exported as another type
     # Returns the class that would load the model, and the settings that this class does not support, with reasons.
-    unsupported_settings: Callable[[Content], tuple[str, dict[str, str]]] | None = None
+    unsupported_settings: Callable[[FolderContent], tuple[str, dict[str, str]]] | None = None
 
 
-def export(formats: Sequence[Format], content: Content) -> Export:
+def export(formats: Sequence[Format], content: FolderContent) -> Export:
     """Convert a model to the first format that supports its settings. If none does, the error lists the reasons."""
     unsupported: dict[str, dict[str, str]] = {}
     for item in formats:
@@ -159,30 +157,13 @@ def tokenizer_config(max_length: int, special_tokens: Mapping[str, str | None], 
     }
 
 
-def tokenizer_of(content: Content, name: str = TOKENIZER) -> Tokenizer:
+def tokenizer_of(content: FolderContent, name: str = TOKENIZER) -> Tokenizer:
     """Return a tokenizer from the content of a regard folder, with its special tokens."""
     tokenizer = Tokenizer.from_json(str(content.texts[name]), Path(name))
     special_tokens = content.config.get("special_tokens")
     if special_tokens is None:
         return tokenizer
     return tokenizer.with_special_tokens(from_dict(SpecialTokens, special_tokens))
-
-
-def with_template(tokenizer: Tokenizer, single: Sequence[tuple[str, int]], pair: Sequence[tuple[str, int]]) -> str:
-    """Return a tokenizer.json that adds the start and end token to a text ($A) or a pair of texts ($A and $B).
-
-    `single` and `pair` list tokens and texts in order, each with its token type.
-    """
-    backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    ids = {token: backend.token_to_id(token) for token, _ in single if token != "$A"}
-    # In a template, ":" precedes a token type and "$" a text. Tokens with these characters need another name there.
-    names = {token: f"token-{i}" if ":" in token or token.startswith("$") else token for token, i in ids.items()}
-    backend.post_processor = processors.TemplateProcessing(
-        single=[f"{names.get(part, part)}:{token_type}" for part, token_type in single],
-        pair=[f"{names.get(part, part)}:{token_type}" for part, token_type in pair],
-        special_tokens=[{"id": names[token], "ids": [i], "tokens": [token]} for token, i in ids.items()],
-    )
-    return str(backend.to_str())
 
 
 # --- Settings -----------------------------------------------------------------------------------------------

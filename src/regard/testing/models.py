@@ -28,6 +28,11 @@ def presets_are_valid(architecture: Architecture) -> None:
         architecture.config(**{**required_settings(architecture), **settings})
 
 
+def heads_are_declared(architecture: Architecture) -> None:
+    """The heads are capabilities, and include all kinds of head in regard that are capabilities."""
+    assert architecture.capabilities.intersection(HEAD_KINDS) <= architecture.heads <= architecture.capabilities
+
+
 def costs_count_parameters(architecture: Architecture) -> None:
     """The cost model predicts the number of parameters of a built model."""
     if architecture.cost_model is None:
@@ -265,7 +270,7 @@ MODEL_CHECKS: list[Check] = [
 
 def model_cases(architecture: Architecture) -> list[ModelCase]:
     """The smallest model of an architecture with each kind of head that it has, in fp32 and fp64."""
-    kinds = [kind for kind in HEAD_KINDS if kind in architecture.capabilities]
+    kinds = sorted(architecture.heads)
     heads: list[HeadConfig | None] = [
         HeadConfig(kind=kind, labels=("a", "b", "c") if kind in LABELLED else ())
         for kind in (["none", *kinds] if "encoder" in architecture.capabilities else kinds)
@@ -286,5 +291,6 @@ def for_all_models(check: Check) -> Check:
 
 
 # Functions that raise AssertionError if an `Architecture` fails.
-ARCHITECTURE_CHECKS: list[Check] = [spec_needs_no_torch, presets_are_valid, costs_count_parameters, building_is_seeded]
+ARCHITECTURE_CHECKS: list[Check] = [spec_needs_no_torch, presets_are_valid, heads_are_declared]
+ARCHITECTURE_CHECKS += [costs_count_parameters, building_is_seeded]
 ARCHITECTURE_CHECKS += [for_all_models(check) for check in MODEL_CHECKS]

@@ -306,7 +306,7 @@ class Tokenizer:
         self.require_merges("has no merges to save")
         vocab, merges = (Path(folder) / name for name in MERGES_FILES)
         ids = self._description["model"]["vocab"]
-        write_file(vocab, json.dumps(ids, ensure_ascii=False, separators=(",", ":")))
+        write_file(vocab, json.dumps(ids, ensure_ascii=False, separators=(",", ":")), parents=True)
         write_file(merges, "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in self.merge_ranks))
         return vocab, merges
 
@@ -382,12 +382,25 @@ class Tokenizer:
 
     def with_prefix(self, *names: str) -> Tokenizer:
         """A copy whose post-processor adds these special tokens before every text; see `prefix_ids`."""
-        backend = tokenizers.Tokenizer.from_str(self.to_json())
-        known = [(name, backend.token_to_id(name)) for name in names]
-        if unknown := [name for name, i in known if i is None]:
+        if unknown := [name for name in names if self._optional_id(name) is None]:
             message = f"the prefix token {unknown[0]!r} is not in the vocabulary."
             raise FolderError(message, argument="names", value=unknown[0])
-        backend.post_processor = processors.TemplateProcessing(single=[*names, "$A"], special_tokens=known)
+        return self.with_template([*((name, 0) for name in names), ("$A", 0)], [("$A", 0), ("$B", 1)])
+
+    def with_template(self, single: Sequence[tuple[str, int]], pair: Sequence[tuple[str, int]]) -> Tokenizer:
+        """A copy whose post-processor adds special tokens to a text ($A) or to a pair of texts ($A and $B).
+
+        `single` and `pair` list tokens and texts in order, each with its token type.
+        """
+        ids = {token: self._optional_id(token) for token, _ in single if token != "$A"}
+        # In a template, ":" precedes a token type and "$" a text. Tokens with these characters need another name there.
+        names = {token: f"token-{i}" if ":" in token or token.startswith("$") else token for token, i in ids.items()}
+        backend = tokenizers.Tokenizer.from_str(self.to_json())
+        backend.post_processor = processors.TemplateProcessing(
+            single=[f"{names.get(part, part)}:{token_type}" for part, token_type in single],
+            pair=[f"{names.get(part, part)}:{token_type}" for part, token_type in pair],
+            special_tokens=[{"id": names[token], "ids": [i], "tokens": [token]} for token, i in ids.items()],
+        )
         return Tokenizer(backend, self.special_tokens)
 
     def to_json(self) -> str:

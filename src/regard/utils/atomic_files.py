@@ -73,11 +73,12 @@ def write_synced(path: Path, content: Content) -> FileRecord:
     return FileRecord(sha256=digest.hexdigest(), num_bytes=num_bytes)
 
 
-def write_file(path: Path, data: str | bytes | Content) -> None:
-    """Write one file atomically, and its folder if necessary: readers see the old file or the new one, never a part."""
+def write_file(path: Path, data: str | bytes | Content, *, parents: bool = False) -> None:
+    """Write one file atomically: readers see the old file or the new one, never a part. `parents` creates folders."""
     content = data if isinstance(data, Content) else content_of(data)
     with storage_errors(path, content.num_bytes):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if parents:
+            path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_path(path.parent) as temporary:
             write_synced(temporary, content)
             temporary.replace(path)
@@ -167,6 +168,7 @@ _REASONS = {
     errno.EROFS: "the disk is mounted read-only. Choose another folder.",
     errno.EACCES: "permission denied. Choose another folder or change its permissions.",
     errno.EPERM: "permission denied. Choose another folder or change its permissions.",
+    errno.ENOENT: "its folder does not exist. Create the folder or choose another one.",
     errno.ENOTDIR: "{blocker} is a file. Choose another folder.",
     errno.EEXIST: "{blocker} is a file. Choose another folder.",
 }

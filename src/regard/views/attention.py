@@ -213,13 +213,13 @@ def save_weights(path: str | os.PathLike[str], attention_map: AttentionMap) -> P
     target = Path(path)
     match target.suffix.lower():
         case ".csv":
-            write_file(target, _csv(attention_map))
+            write_file(target, _csv(attention_map), parents=True)
         case ".json":
-            write_file(target, json.dumps(attention_map.numbers()))
+            write_file(target, json.dumps(attention_map.numbers()), parents=True)
         case ".npy":
             stream = io.BytesIO()
             np.save(stream, attention_map.weights, allow_pickle=False)
-            write_file(target, stream.getvalue())
+            write_file(target, stream.getvalue(), parents=True)
             write_file(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
         case suffix:
             message = f"cannot save attention weights as {target.name!r}. Use .csv, .json or .npy."

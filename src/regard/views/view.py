@@ -82,15 +82,15 @@ class View:
         return self._picture().svg()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write .html (the whole view), .svg or .png (its first state), or one of its exports. The write is atomic."""
+        """Write .html (the whole view), .svg or .png (its first state), or one of its exports; create its folder."""
         target = Path(path)
         suffix = check_format(target, also=self.exports)
         if suffix in self.exports:
             self.exports[suffix](target)
         elif suffix == ".html":
-            write_file(target, self.html())
+            write_file(target, self.html(), parents=True)
         else:
-            write_file(target, self.svg() if suffix == ".svg" else rasterize(self._picture()))
+            write_file(target, self.svg() if suffix == ".svg" else rasterize(self._picture()), parents=True)
         return target
 
     def _picture(self) -> Picture:

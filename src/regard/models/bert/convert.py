@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.models import formats
 from regard.models.bert.config import BertConfig
 from regard.models.bert.model import build
-from regard.models.formats import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format, Setting
+from regard.models.formats import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Export, Folder, FolderContent, Format, Setting
 from regard.models.heads import LABELLED, MLM_KINDS, NSP_KINDS, HeadConfig, ProblemType
 from regard.nn.init import empty_weights
 from regard.nn.state_dict import check_fit, unique_tensors
@@ -98,7 +98,7 @@ POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls",
 # --- Reading -----------------------------------------------------------------------------------------------
 
 
-def from_hf(folder: Folder) -> Content:
+def from_hf(folder: Folder) -> FolderContent:
     """Convert a BERT folder to the content of a regard folder, with its head."""
     theirs = _their_tensors(folder.tensors)
     with config_errors(folder.path / CONFIG):
@@ -117,7 +117,7 @@ def from_hf(folder: Folder) -> Content:
     described = formats.our_config("bert", config, tokenizer, head=head.to_dict(), **_read_embedding(folder, head.kind))
     if head.kind == "sequence_classification":  # the folder does not say if it was trained on single texts or pairs
         described["accepts_pairs"] = True
-    return Content(described, formats.join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
+    return FolderContent(described, formats.join(theirs, pairs), {TOKENIZER: tokenizer.to_json()})
 
 
 def config_from_hf(settings: Mapping[str, Any], unsupported: formats.UnsupportedSettings) -> BertConfig:
@@ -261,7 +261,7 @@ def _pooling(folder: Folder, name: str) -> str:
 # --- Writing -----------------------------------------------------------------------------------------------
 
 
-def to_hf(content: Content) -> Export:
+def to_hf(content: FolderContent) -> Export:
     """Convert a model to a folder that `transformers` loads, with the class for its head and `AutoTokenizer`."""
     config, head, tokenizer = BertConfig(**content.config["model"]), _head(content), formats.tokenizer_of(content)
     class_name = CLASSES[head.kind]
@@ -286,17 +286,17 @@ def to_hf(content: Content) -> Export:
     return Export(settings, tensors, texts, class_name=class_name, notes=_notes(content, config, head))
 
 
-def unsupported_settings(content: Content) -> tuple[str, dict[str, str]]:
+def unsupported_settings(content: FolderContent) -> tuple[str, dict[str, str]]:
     """Return the `transformers` class for a BERT, and the settings of the model that this class does not support."""
     config, required = BertConfig(**content.config["model"]), {"activation": formats.OUR_ACTIVATIONS}
     return CLASSES[_head(content).kind], formats.unsupported_settings(config, required)
 
 
-def _head(content: Content) -> HeadConfig:
+def _head(content: FolderContent) -> HeadConfig:
     return HeadConfig(**content.config.get("head", {}))
 
 
-def _notes(content: Content, config: BertConfig, head: HeadConfig) -> tuple[str, ...]:
+def _notes(content: FolderContent, config: BertConfig, head: HeadConfig) -> tuple[str, ...]:
     notes = []
     if head.kind == "none" and not config.pooler:
         notes.append("This encoder has no pooler. transformers will add one with random weights.")
@@ -322,7 +322,7 @@ def _with_template(tokenizer: Tokenizer) -> str:
         return tokenizer.to_json()
     start, end = tokenizer.tokens([tokenizer.start_id, tokenizer.end_id])
     single = [(start, 0), ("$A", 0), (end, 0)]
-    return formats.with_template(tokenizer, single, [*single, ("$B", 1), (end, 1)])
+    return tokenizer.with_template(single, [*single, ("$B", 1), (end, 1)]).to_json()
 
 
 def _pairs(config: BertConfig, kind: str, prefix: str = "") -> formats.Pairs:

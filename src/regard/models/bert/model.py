@@ -47,7 +47,7 @@ class Bert(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(config)
+        self.embedding = BertEmbedding(config)
         self.encoder = nn.ModuleList(make_block(config, f"encoder.{i}") for i in range(config.num_layers))
         self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
         initialize(self)
@@ -94,7 +94,7 @@ class Bert(nn.Module):
         return torch.tanh(self.pooler(hidden[:, 0]))
 
 
-class Embedding(nn.Module):
+class BertEmbedding(nn.Module):
     """The embedding layer: the sum of token, token type and position embeddings, followed by a LayerNorm."""
 
     def __init__(self, config: BertConfig) -> None:
@@ -308,5 +308,5 @@ def initialize(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.zeros_(part.bias)
-        if isinstance(part, nn.Linear | nn.Embedding | Embedding | LearnedPositions):
+        if isinstance(part, nn.Linear | nn.Embedding | BertEmbedding | LearnedPositions):
             nn.init.trunc_normal_(part.weight, std=STD, a=-2 * STD, b=2 * STD)

@@ -6,12 +6,15 @@ from regard.models.bert.config import PRESETS, BertConfig
 from regard.models.heads import HEAD_KINDS
 from regard.spec import Architecture
 
+HEADS = frozenset(HEAD_KINDS) - {"none"}
+
 ARCHITECTURE = Architecture(
     name="bert",
     summary="BERT: a bidirectional encoder (Devlin et al. 2018).",
     config=BertConfig,
     model="regard.models.bert.model:build",
-    capabilities=frozenset({"encoder", "attention", "pairs", "summed_embeddings", *HEAD_KINDS}) - {"none"},
+    capabilities=HEADS | {"encoder", "attention", "pairs", "summed_embeddings"},
+    heads=HEADS,
     presets=PRESETS,
     formats="regard.models.bert.convert:FORMATS",
     cost_model="regard.models.bert.costs:costs",

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from regard.models import formats
-from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format
+from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Export, Folder, FolderContent, Format
 from regard.models.gpt.config import GPTConfig
 from regard.models.gpt.convert_weights import GPT2, LLAMA, MISTRAL, NANOCHAT, QWEN3, ModelType
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
@@ -32,7 +32,7 @@ RANGES = {
 # --- Reading ------------------------------------------------------------------------------------------------
 
 
-def from_hf(kind: ModelType, folder: Folder) -> Content:
+def from_hf(kind: ModelType, folder: Folder) -> FolderContent:
     """Convert a language model folder to the content of a regard folder."""
     with config_errors(folder.path / formats.CONFIG):
         config = kind.config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / formats.CONFIG))
@@ -41,7 +41,7 @@ def from_hf(kind: ModelType, folder: Folder) -> Content:
         tokenizer.fits(config.vocab_size)
         tensors = kind.read_tensors(folder.tensors, config)
     described = formats.our_config("gpt", config, tokenizer, inference=_read_sampling(folder))
-    return Content(described, tensors, {TOKENIZER: tokenizer.to_json()})
+    return FolderContent(described, tensors, {TOKENIZER: tokenizer.to_json()})
 
 
 def _read_tokenizer(folder: Folder) -> Tokenizer:
@@ -109,7 +109,7 @@ def _read_sampling(folder: Folder) -> dict[str, Any]:
 # --- Writing ------------------------------------------------------------------------------------------------
 
 
-def to_hf(kind: ModelType, content: Content) -> Export:
+def to_hf(kind: ModelType, content: FolderContent) -> Export:
     """Convert a model to a folder that `AutoModelForCausalLM` and `AutoTokenizer` load."""
     config, tokenizer = GPTConfig(**content.config["model"]), formats.tokenizer_of(content)
     special_tokens = tokenizer.special_tokens
@@ -146,7 +146,7 @@ def to_hf(kind: ModelType, content: Content) -> Export:
     return Export(settings, tensors, texts, class_name=kind.class_name, notes=tuple(notes))
 
 
-def unsupported_settings(kind: ModelType, content: Content) -> tuple[str, dict[str, str]]:
+def unsupported_settings(kind: ModelType, content: FolderContent) -> tuple[str, dict[str, str]]:
     """Return the class for a model type, and the settings of the model that this class does not support."""
     config = GPTConfig(**content.config["model"])
     return kind.class_name, formats.unsupported_settings(config, kind.required, full_width=kind.full_width)

@@ -47,7 +47,7 @@ class GPT(nn.Module):
         rotary = None
         if config.positions == "rotary":
             rotary = RotaryPositions(config.head_dim, theta=config.rope_theta, scaling=config.rope_scaling)
-        self.embedding = Embedding(config)
+        self.embedding = GPTEmbedding(config)
         self.decoder = nn.ModuleList(make_block(config, f"decoder.{i}", rotary) for i in range(config.num_layers))
         self.norm = _norm(config)
         if not config.tie_embeddings:
@@ -104,7 +104,7 @@ class GPT(nn.Module):
         return [BlockCache() for _ in self.decoder]
 
 
-class Embedding(nn.Module):
+class GPTEmbedding(nn.Module):
     """The embedding layer: ids → vectors, plus learned position embeddings if the model has them."""
 
     def __init__(self, config: GPTConfig) -> None:
@@ -188,7 +188,7 @@ def _initialize_residuals_at_zero(model: GPT) -> None:
 
 def _initialize_like_gpt2(model: GPT) -> None:
     for module in model.modules():
-        if isinstance(module, nn.Linear | Embedding | LearnedPositions):
+        if isinstance(module, nn.Linear | GPTEmbedding | LearnedPositions):
             nn.init.normal_(module.weight, std=GPT2_STD)
     for projection in _residual_projections(model):
         nn.init.normal_(projection.weight, std=GPT2_STD / (2 * model.config.num_layers) ** 0.5)

@@ -16,7 +16,7 @@ from typing import Any
 import tokenizers
 
 from regard.models import formats
-from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Content, Export, Folder, Format
+from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Export, Folder, FolderContent, Format
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.convert_weights import (
     CLASS,
@@ -48,7 +48,7 @@ _IDS = {"decoder_start_token_id": VOCAB_SIZE - 1, "eos_token_id": 0, "pad_token_
 # --- Reading ------------------------------------------------------------------------------------------------
 
 
-def from_hf(folder: Folder) -> Content:
+def from_hf(folder: Folder) -> FolderContent:
     """Convert a Marian folder to the content of a regard folder."""
     settings, theirs = folder.config, folder.tensors
     original = remove_pad(settings, theirs) if folder.has_text(TOKENIZER) else None
@@ -70,8 +70,8 @@ def from_hf(folder: Folder) -> Content:
         forbidden_ids=[i for i in forbidden if i < config.vocab_size],
     )
     if source == target:
-        return Content(described, tensors, {TOKENIZER: target.to_json()})
-    return Content(described, tensors, {SOURCE_TOKENIZER: source.to_json(), TARGET_TOKENIZER: target.to_json()})
+        return FolderContent(described, tensors, {TOKENIZER: target.to_json()})
+    return FolderContent(described, tensors, {SOURCE_TOKENIZER: source.to_json(), TARGET_TOKENIZER: target.to_json()})
 
 
 def _id(value: Any, name: str, path: Path) -> int:
@@ -176,7 +176,7 @@ def _vocabulary_of(folder: Folder, name: str) -> dict[str, int]:
 # --- Writing ------------------------------------------------------------------------------------------------
 
 
-def to_hf(content: Content) -> Export:
+def to_hf(content: FolderContent) -> Export:
     """Convert a model to a folder that `MarianMTModel` and `MarianTokenizer` load.
 
     A tokenizer that sentencepiece does not support is written only as tokenizer.json, which `AutoTokenizer` loads.
@@ -214,7 +214,7 @@ def to_hf(content: Content) -> Export:
     return Export(settings, tensors, texts, class_name=CLASS, notes=tuple(notes))
 
 
-def unsupported_settings(content: Content) -> tuple[str, dict[str, str]]:
+def unsupported_settings(content: FolderContent) -> tuple[str, dict[str, str]]:
     """Return the class for Marian models, and the settings of the model that this class does not support."""
     return CLASS, formats.unsupported_settings(TransformerConfig(**content.config["model"]), REQUIRED)
 
@@ -258,7 +258,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 def _with_end(tokenizer: Tokenizer) -> str:
     """Return a tokenizer.json that adds the end token, which other programs expect."""
     (end,) = tokenizer.tokens([tokenizer.end_id])
-    return formats.with_template(tokenizer, [("$A", 0), (end, 0)], [("$A", 0), ("$B", 0), (end, 0)])
+    return tokenizer.with_template([("$A", 0), (end, 0)], [("$A", 0), ("$B", 0), (end, 0)]).to_json()
 
 
 def _tokenizer_config(config: TransformerConfig, tokenizer: Tokenizer, *, has_spm: bool) -> dict[str, Any]:

@@ -38,12 +38,12 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         rotary = RotaryPositions(config.head_dim) if config.positions == "rotary" else None
-        self.source_embedding = Embedding(config, config.source_vocab_size or config.vocab_size)
+        self.source_embedding = TransformerEmbedding(config, config.source_vocab_size or config.vocab_size)
         self.encoder = nn.ModuleList(
             make_block(config, f"encoder.{i}", rotary) for i in range(config.num_encoder_layers)
         )
         self.encoder_norm = _final_norm(config)
-        self.target_embedding = Embedding(config, config.vocab_size)
+        self.target_embedding = TransformerEmbedding(config, config.vocab_size)
         if config.source_vocab_size is None:
             self.target_embedding.weight = self.source_embedding.weight
         self.decoder = nn.ModuleList(
@@ -119,7 +119,7 @@ class Transformer(nn.Module):
         return [BlockCache() for _ in self.decoder]
 
 
-class Embedding(nn.Module):
+class TransformerEmbedding(nn.Module):
     """The embedding layer: ids → vectors, plus position encodings."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
@@ -197,7 +197,7 @@ def initialize(model: Transformer) -> None:
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-        if isinstance(module, Embedding):
+        if isinstance(module, TransformerEmbedding):
             nn.init.normal_(module.weight, std=0.02 if config.embedding_norm else config.d_model**-0.5)
     if not config.tie_embeddings:
         nn.init.normal_(model.output, std=config.d_model**-0.5)

@@ -239,6 +239,8 @@ class Embedder(EncoderPredictor[EmbedResult]):
 
     @classmethod
     def adapt(cls, other: Predictor[Any]) -> Self | None:
+        if isinstance(other, cls):
+            return other
         return cls.around(other) if cls.spec.needs <= other.capabilities else None
 
     def _outputs(self) -> str:

@@ -18,9 +18,10 @@ from regard.checkpoint.folder import ModelFolder
 from regard.metrics.labels import accuracy, confusion, f1, majority, matthews, overlap_baseline, pearson, spearman
 from regard.metrics.score import Score, Scores
 from regard.models.bert.model import Bert, encoder_of
-from regard.models.heads import HEAD_KINDS, HeadConfig
+from regard.models.heads import HeadConfig
 from regard.nn.hooks import Trace, capture
 from regard.nn.masks import pad
+from regard.registry import architecture_of
 from regard.tasks.base import TOKENIZER, Gold, LabelledExample, Notify, Predictor, Result, Text, describe_size
 from regard.tasks.encoder.inference import BufferedEncoder, in_batches
 from regard.tokenizers.tokenizer import Tokenizer
@@ -190,7 +191,8 @@ class EncoderPredictor(Predictor[R]):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return (super().capabilities - set(HEAD_KINDS)) | {self.head.kind}
+        architecture = architecture_of(self.model)
+        return (architecture.capabilities - architecture.heads) | {self.head.kind}
 
     def encode_input(self, text: str | tuple[str, str]) -> EncodedExample:
         """Encode one text, or two texts as one sequence."""

@@ -94,20 +94,20 @@ def score_text(
     prefix = np.array(tokenizer.prefix_ids, dtype=np.int64)
     ids = np.concatenate((prefix, tokenizer.encode_array(text).astype(np.int64)))
     context, known = model.config.context_length, len(prefix)
-    room = max(1, context - known)  # tokens of a window besides the prefix
+    length = max(1, context - known)  # tokens of a window besides the prefix
     first_scored = max(1, known)
     if len(ids) <= first_scored:
         least = "one token" if known else "two tokens; the first is not scored"
         raise UsageError(f"a text to score needs at least {least}.", argument="inputs", value=text)
-    stride = max(1, room // 2)
-    starts = [known, *range(known + stride, len(ids) - 1 - (room - stride), stride)]
+    stride = max(1, length // 2)
+    starts = [known, *range(known + stride, len(ids) - 1 - (length - stride), stride)]
     log_probs: list[float] = []
     rows = max(1, BATCH_TOKENS // context)
     for first in range(0, len(starts), rows):
-        windows = [np.concatenate((prefix, ids[start : start + room + 1])) for start in starts[first : first + rows]]
+        windows = [np.concatenate((prefix, ids[start : start + length + 1])) for start in starts[first : first + rows]]
         for found in _log_probs(model, windows):
             # The first window counts as a whole, the others from where the window before them ends.
-            log_probs += found[known + room - stride :] if log_probs else found[first_scored - 1 :]
+            log_probs += found[known + length - stride :] if log_probs else found[first_scored - 1 :]
         if progress is not None:
             progress(len(log_probs) / (len(ids) - first_scored))
     skipped = len(tokenizer.decode(ids[:first_scored].tolist()).encode("utf-8"))
@@ -150,9 +150,9 @@ class LanguageModel(Predictor[R]):
         ids = [*self.tokenizer.prefix_ids, *self.tokenizer.encode(text)]
         return ids or self.tokenizer.encode("\n") or [self.tokenizer.end_id]
 
-    def last_ids(self, text: str, room: int) -> list[int]:
+    def last_ids(self, text: str, max_tokens: int) -> list[int]:
         """As many of the last ids of a text as fit, with the prefix."""
-        return keep_last(self.prompt_ids(text), room, len(self.tokenizer.prefix_ids))
+        return keep_last(self.prompt_ids(text), max_tokens, len(self.tokenizer.prefix_ids))
 
     def decoder(self, steps: int = 1, rows: int = 1) -> SpeculativeDecoder:
         return gpt_decoder(self.model, vocab_size=self.tokenizer.vocab_size, steps=steps, rows=rows)
@@ -274,14 +274,14 @@ class TextGenerator(LanguageModel[Generation]):
         kept = context - min(config.max_new_tokens, context // 2)
         if length > kept:
             notify(
-                f"prompt: truncated to its last {kept:,} of {length:,} tokens, to leave room in the context of "
-                f"{context:,} tokens."
+                f"prompt: truncated to its last {kept:,} of {length:,} tokens, so that the continuation fits "
+                f"into the context of {context:,} tokens."
             )
-        room = context - min(length, kept)
-        if config.num_beams and config.max_new_tokens > room:
+        remaining = context - min(length, kept)
+        if config.num_beams and config.max_new_tokens > remaining:
             notify(
-                f"beam search: at most {room:,} tokens, not {config.max_new_tokens:,}: it stays within the context of "
-                f"{context:,}. Sampling can go beyond it."
+                f"beam search: at most {remaining:,} tokens, not {config.max_new_tokens:,}: it stays within the "
+                f"context of {context:,}. Sampling can go beyond it."
             )
 
     # --- sampling -------------------------------------------------------------------------------------------
@@ -327,8 +327,8 @@ class TextGenerator(LanguageModel[Generation]):
     def _search(self, prompt: str, config: GenerateConfig) -> list[Generation]:
         """The most probable continuations, best first. Stop strings cut what was found; equal texts are given once."""
         search, context, device = config.search(), self.context_length, self.model.output_weight.device
-        room = min(search.max_new_tokens, context // 2)
-        ids = torch.tensor([self.last_ids(prompt, context - room)], device=device)
+        max_new_tokens = min(search.max_new_tokens, context // 2)
+        ids = torch.tensor([self.last_ids(prompt, context - max_new_tokens)], device=device)
         (found,) = beam_search(
             self.decoder(search.max_new_tokens),
             ids,

@@ -62,11 +62,11 @@ class Suggester(LanguageModel[Suggestions]):
     def _suggest(self, text: str, count: int) -> Suggestions:
         # Half a context is read, or less where a word would not fit after it.
         context = self.context_length
-        room = max(1, min(-(-context // 2), context - self.word_tokens.longest))
+        max_tokens = max(1, min(-(-context // 2), context - self.word_tokens.longest))
         found = suggest(
             self.decoder(),
             text,
-            encode=lambda part: self.last_ids(part, room),
+            encode=lambda part: self.last_ids(part, max_tokens),
             word_tokens=self.word_tokens,
             count=count,
         )

@@ -21,6 +21,7 @@ ARCHITECTURE = Architecture(
     config=BagOfWordsConfig,
     model="regard_reverse.bag_of_words_model:build",
     capabilities=frozenset({"sequence_classification", "bag_of_words"}),
+    heads=frozenset({"sequence_classification"}),
     presets={"tiny": {"d_model": 32}, "small": {"d_model": 128}},
     test_settings={"d_model": 7},
 )
