@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -460,6 +461,18 @@ def test_gates_per_head_have_gradients(model: Pair, inputs: tuple[Tensor, Tensor
     with edit(model, "decoder.0.cross.heads", lambda heads: heads * gates[:, None, None]):
         model(*inputs).square().sum().backward()
     assert gates.grad is not None and (gates.grad != 0).all()
+
+
+def test_a_predictor_stands_for_its_model(model: Pair, inputs: tuple[Tensor, Tensor, AttentionMask]) -> None:
+    predictor = SimpleNamespace(trace_root=model)
+    assert addresses_of(predictor) == addresses_of(model)
+    with capture(predictor) as trace, observe(predictor, "decoder.0") as seen:
+        before = model(*inputs)
+    with edit(predictor, "decoder.0", torch.zeros_like):
+        after = model(*inputs)
+    assert sorted(trace.addresses) == sorted(ATTENTIONS)
+    assert seen["decoder.0"].shape == (B, T, D)
+    assert not torch.equal(before, after)
 
 
 def test_an_unknown_address_suggests_the_nearest(model: Pair) -> None:

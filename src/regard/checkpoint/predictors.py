@@ -272,7 +272,7 @@ def _card(predictor: Any, path: Path, *, settings: Mapping[str, Any] | None = No
         task=spec.name,
         num_parameters=sum(param.numel() for param in predictor.model.parameters()),
         settings=settings,
-        command=f"regard {spec.name} {name} {inputs}\nregard evaluate {name} {spec.data_example}",
+        command=f"regard {spec.name} {name} {inputs}\nregard evaluate {name} test{Path(spec.data_example).suffix}",
         python=f'import regard\n\nmodel = regard.load("{name.as_posix()}")\nprint(model({inputs.replace(" ", ", ")}))',
         versions={package: version(package) for package in PACKAGES},
         pipeline=spec.hub_pipeline or "",

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,13 @@ from regard.utils.errors import UsageError, unknown
 
 Change = Callable[[Tensor], Tensor]
 Selection = int | slice | Sequence[int]
+
+
+class Traceable(Protocol):
+    """A predictor: its model is `trace_root`."""
+
+    @property
+    def trace_root(self) -> nn.Module: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +137,10 @@ class Trace:
             captured = dataclasses.replace(captured, q=captured.q.detach(), k=captured.k.detach())
         self.captured[captured.address] = captured
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(self.captured)
+
     def __repr__(self) -> str:
         shapes = (f"{a} {tuple(c.q.shape[:3])}×{c.k.shape[2]}" for a, c in self.captured.items())
         return f"Trace({', '.join(shapes)})"
@@ -181,7 +193,7 @@ class Trace:
 
 @contextlib.contextmanager
 def capture(
-    model: nn.Module, *, tokens: Mapping[str, Sequence[Sequence[str]]] | None = None, grad: bool = False
+    model: nn.Module | Traceable, *, tokens: Mapping[str, Sequence[Sequence[str]]] | None = None, grad: bool = False
 ) -> Iterator[Trace]:
     """Record every attention of `model` inside the block. A second forward pass replaces the first."""
     trace = Trace(tokens or {}, keep_graph=grad)
@@ -190,7 +202,7 @@ def capture(
 
 
 @contextlib.contextmanager
-def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
+def edit(model: nn.Module | Traceable, address: str, change: Change) -> Iterator[None]:
     """Replace the value at `address` by `change(value)` inside the block.
 
     At an attention's own address (`decoder.2.cross`) the value is its weights (B, H, T, S); at
@@ -206,7 +218,7 @@ def edit(model: nn.Module, address: str, change: Change) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def observe(model: nn.Module, *wanted: str) -> Iterator[dict[str, Tensor]]:
+def observe(model: nn.Module | Traceable, *wanted: str) -> Iterator[dict[str, Tensor]]:
     """Store the values at the addresses `wanted`: the last one that passed at each.
 
     The addresses are those of `edit`, except an attention's own: its weights are not computed in the forward pass. Use
@@ -246,10 +258,10 @@ def has_hooks(model: nn.Module) -> bool:
 SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_hook": "", "hook": "", "bert": ""}
 
 
-def addresses_of(model: nn.Module) -> dict[nn.Module, str]:
-    """Every hook point of a model with its address: the path of its module, shortened."""
+def addresses_of(model: nn.Module | Traceable) -> dict[nn.Module, str]:
+    """Every hook point of a model, or of a predictor's model, with its address: the path of its module, shortened."""
     addresses: dict[nn.Module, str] = {}
-    for path, module in model.named_modules():
+    for path, module in (model if isinstance(model, nn.Module) else model.trace_root).named_modules():
         if isinstance(module, HookPoint | AttentionHook):
             words = [SHORT.get(word, word.removesuffix("_hook")) for word in path.split(".")]
             addresses[module] = ".".join(word for word in words if word)

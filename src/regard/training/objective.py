@@ -42,12 +42,13 @@ class Sample:
 
 
 class SampleNames(NamedTuple):
-    """Column titles for samples, and whether outputs and references can be compared word by word."""
+    """Column titles for samples, whether outputs and references can be compared word by word, and their order."""
 
     source: str = "Source"
     reference: str = "Reference"
     output: str = "Output"
     comparable: bool = True
+    mistakes_first: bool = False
 
 
 class Objective(ABC):

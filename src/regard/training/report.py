@@ -81,6 +81,7 @@ def write_report(
         samples=[(sample.source, sample.reference, sample.output) for sample in samples],
         sample_names=names[:3],
         compared=names.comparable,
+        mistakes_first=names.mistakes_first,
         scores=[(s.name, s.value, f"{s.on}: {s.signature}" if s.on else s.signature) for s in scores],
         settings=settings,
         notes=notes,

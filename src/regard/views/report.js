@@ -15,7 +15,7 @@ export function render(root, data) {
     el("header", {}, el("h1", { text: data.title }), data.note ? el("p", { class: "note", text: data.note }) : null),
     scores(data.scores),
     section("Curves", data.charts.length, () => el("div", { class: "charts" }, ...data.charts.map(chart))),
-    section("Samples", data.samples.length, () => samples(data.samples, data.sampleNames, data.compared)),
+    section("Samples", data.samples.length, () => samples(data)),
     section("Attention", data.attention.length, () => attention(data.attention)),
     section("Automatic choices", data.notes.length, () => notes(data.notes)),
     section("Settings", data.settings.length, () => settings(data.settings)),
@@ -38,7 +38,8 @@ function scores(list) {
 }
 
 /** The samples as a table; the reference column appears only if there are references. */
-function samples(list, [sourceName, referenceName, outputName], comparable) {
+function samples({ samples: list, sampleNames, compared: comparable, mistakesFirst }) {
+  const [sourceName, referenceName, outputName] = sampleNames;
   const withReference = list.filter(({ reference }) => reference !== "");
   const compared = comparable ? withReference : [];
   const columns = [["source", sourceName], ["reference", referenceName], ["output", outputName]];
@@ -47,7 +48,8 @@ function samples(list, [sourceName, referenceName, outputName], comparable) {
   const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(row));
   const head = el("thead", {}, el("tr", {}, ...shown.map(([, text]) => el("th", { scope: "col", text }))));
   const same = compared.filter(({ reference, output }) => reference === output).length;
-  const words = `${same} of ${compared.length} match their reference. Differing words are marked.`;
+  const order = mistakesFirst ? " Mistakes are listed first, so this is not the accuracy." : "";
+  const words = `${same} of these ${compared.length} samples match their reference.${order}`;
   const caption = compared.length ? el("caption", { text: words }) : null;
   const box = el("div", { class: "panel samples" }, el("table", {}, caption, head, body));
   if (list.length > SAMPLES_FIRST) {

@@ -26,6 +26,7 @@ def report_view(
     samples: Sequence[tuple[str, str, str]] = (),
     sample_names: tuple[str, str, str] = ("Source", "Reference", "Output"),
     compared: bool = True,
+    mistakes_first: bool = False,
     scores: Sequence[tuple[str, float | str, str]] = (),
     settings: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -36,9 +37,9 @@ def report_view(
 
     `curves` maps names to (step, value) points; curves whose names end in the same word ("train loss",
     "validation loss") share a chart. `samples` are (source, reference, output), under the headings `sample_names`;
-    if `compared`, words that differ from the reference are marked. `scores` are (name, value, signature or remark),
-    `notes` the automatic choices with their reasons, `attention` titled attention views. `summary` is a sentence under
-    the title.
+    if `compared`, words that differ from the reference are marked; `mistakes_first` describes the order of the samples.
+    `scores` are (name, value, signature or remark), `notes` the automatic choices with their reasons, `attention`
+    titled attention views. `summary` is a sentence under the title.
     """
     for name, view in attention:
         if view.viewer != "attention":
@@ -53,6 +54,7 @@ def report_view(
         "samples": [dict(zip(("source", "reference", "output"), sample, strict=True)) for sample in samples],
         "sampleNames": list(sample_names),
         "compared": compared,
+        "mistakesFirst": mistakes_first,
         "notes": list(notes),
         "settings": _flatten(settings or {}),
         "attention": [{"title": name, "data": view.data} for name, view in attention],

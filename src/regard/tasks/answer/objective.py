@@ -32,7 +32,7 @@ class AnswerObjective(EncoderObjective):
     loss_unit = "windows"
     noun = "question"
     windowed = "passages"
-    sample_names = SampleNames("Question and passage", "Answer", "Prediction")
+    sample_names = SampleNames("Question and passage", "Answer", "Prediction", mistakes_first=True)
     num_unreachable = 0  # training questions whose answer no window holds as a whole
 
     def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[Question]) -> None:

@@ -18,7 +18,7 @@ from regard.training.objective import Sample, SampleNames
 class ChooseObjective(EncoderObjective):
     """Learn which ending is right: cross-entropy among the endings of a context, each an input."""
 
-    sample_names = SampleNames("Context", "Right ending", "Prediction")
+    sample_names = SampleNames("Context", "Right ending", "Prediction", mistakes_first=True)
 
     @staticmethod
     def tokenizer_texts(examples: Sequence[MultipleChoiceExample]) -> list[str]:

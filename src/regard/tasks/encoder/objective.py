@@ -322,7 +322,9 @@ class SequenceObjective(EncoderObjective):
 
     def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[LabelledExample]) -> None:
         super().__init__(init, request, splits)
-        self.sample_names = SampleNames("Text", "Label", "Prediction", self.head.problem_type != "regression")
+        self.sample_names = SampleNames(
+            "Text", "Label", "Prediction", self.head.problem_type != "regression", mistakes_first=True
+        )
         balanced = _is_balanced(request)
         self._class_weights = class_weights(self._targets[0], len(self.head.labels)) if balanced else None
 

@@ -24,7 +24,7 @@ class TagObjective(EncoderObjective):
     loss_unit = "words"
     noun = "sentence"
     windowed = "sentences"
-    sample_names = SampleNames("Words", "Tags", "Prediction")
+    sample_names = SampleNames("Words", "Tags", "Prediction", mistakes_first=True)
 
     @staticmethod
     def tokenizer_texts(examples: Sequence[Tagged]) -> list[str]:
