@@ -26,10 +26,8 @@ class AnswerConfig(Config):
     n_best: int = Option(1, ge=1, description="Number of answers to return, best first.")
     no_answer_threshold: float | None = Option(
         None,
-        description=(
-            "Return no answer if the score of 'no answer' exceeds that of the best answer by more than this "
-            "(default: always answer; training on data with unanswerable questions finds the best threshold)."
-        ),
+        description="Return no answer if the score of 'no answer' exceeds that of the best answer by more than this "
+        "(default: always answer; training on data with unanswerable questions finds the best threshold).",
     )
 
 
