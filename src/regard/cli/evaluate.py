@@ -45,7 +45,7 @@ def main(verb: str, words: list[str]) -> None:
 
     scores = evaluate(load(args.model, task=args.task), args.data, notify=note, **options)
     if args.confusion and scores.confusion is None:
-        raise UsageError("--confusion needs a task with one label per input.", argument="confusion")
+        raise UsageError("--confusion needs a task with one label per input. Remove it.", argument="confusion")
     lines = [str(score) for score in scores]
     record: Any = [{"name": score.name, "value": score.value, "signature": score.signature} for score in scores]
     if args.confusion and scores.confusion is not None:

@@ -60,7 +60,7 @@ class PretrainedInit:
         return {"from": public_name(self.name), LORA: self.lora is not None, **lora}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that must be the same when resuming. The folder may move: only its weights count."""
+        """Return the settings that must be the same when resuming. The path of the folder may change."""
         return {**self.settings(), "from": f"weights with checksum {self.checksum[:16]}"}
 
     def note(self, model: nn.Module) -> str:
