@@ -62,8 +62,9 @@ def run_training(
     resume_command: ResumeCommand | None = None,
     **settings: Any,
 ) -> Run:
-    """Like `train`, but also return the scores, samples, folder and report. `progress` shows the state of the run.
-    `resume_command` returns the command that errors suggest for resuming the run.
+    """Like `train`, but also return the scores, samples, folder and report.
+
+    `progress` shows the state of the run. `resume_command` returns the command that errors suggest for resuming.
     """
     from regard.training.run import TrainRequest, train_on_files
 

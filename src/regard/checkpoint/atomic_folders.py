@@ -27,7 +27,7 @@ from regard.utils.atomic_files import Content, FileRecord, content_of, remove, s
 from regard.utils.errors import FolderError
 
 MANIFEST = "regard-manifest.json"
-COMMIT = ".regard-commit"  # the valid version of a folder whose files are not in their places yet
+COMMIT = ".regard-commit"  # a valid version whose files have not been moved to the folder yet
 
 Manifest = Mapping[str, FileRecord]  # keyed by file name; there are no subfolders
 
@@ -137,7 +137,7 @@ def discard_folder(folder: Path) -> None:
 
 
 def finish_merge(folder: Path) -> None:
-    """Move the files of a valid commit to their places. Every step can be repeated after a kill."""
+    """Move the files of a valid commit into the folder. Every step can be repeated after a kill."""
     commit = folder / COMMIT
     if not commit.is_dir():
         return
@@ -169,7 +169,7 @@ def remove_files(folder: Path) -> None:
 
 
 def is_edited_card(folder: Path, name: str) -> bool:
-    """Whether `name` is a Markdown file that the user wrote or changed."""
+    """Return whether `name` is a Markdown file that the user wrote or changed."""
     card = folder / name
     if not name.endswith(".md") or not card.is_file():
         return False

@@ -35,7 +35,7 @@ TENSORS = "tensors.safetensors"
 STATE = "state.json"
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_ATTEMPTS = 5  # number of searches, if another process removes checkpoints during each of them
+_ATTEMPTS = 5  # maximum number of searches, if another process removes checkpoints during each search
 
 
 @dataclass(frozen=True)
