@@ -6,8 +6,8 @@ signature.
 
 A folder is staged under a temporary name and synced. If the target does not exist yet, one atomic `rename` makes it
 visible. Otherwise the target may have other content (a model in a run folder with checkpoints, metrics and the user's
-notes): the staged folder is renamed to `.regard-commit` inside the target and is valid from then on:
-`locate` looks there first. Then the files move to their places, the manifest last. Readers repair nothing, so reading
+notes). Then the staged folder is renamed to `.regard-commit` inside the target, and is valid from then on:
+`locate` looks there first. Finally its files move to the target, the manifest last. Readers repair nothing, so reading
 works on read-only disks; the next writer finishes an interrupted merge.
 
 If files were replaced one by one without a commit folder, neither version would be complete in between. Single

@@ -382,6 +382,5 @@ def _check_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
         memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if tensor.numel() and names.setdefault(memory, name) != name:
             raise ValueError(
-                f"tensors {names[memory]!r} and {name!r} share memory: give tied weights once, under one name "
-                "(unique_tensors(module) does that)"
+                f"tensors {names[memory]!r} and {name!r} share memory: give tied weights only once (see unique_tensors)"
             )

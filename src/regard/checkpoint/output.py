@@ -100,8 +100,9 @@ def check_output(path: Path, *, resume: bool, force: bool) -> None:
 def clear_output(path: Path) -> None:
     """Remove only the files that an earlier run wrote. Call it inside `output_folder`.
 
-    Checkpoints are removed before the model: a kill in between leaves a loadable model or a folder that --force can
-    replace again, but no old checkpoints that a later --resume could mistake for those of the new run.
+    Checkpoints are removed before the model. If the process is killed in between, the model can still be loaded, or
+    --force can replace the folder again. No old checkpoints remain that a later --resume could mistake for those of the
+    new run.
     """
     with storage_errors(path, 0):
         for checkpoint in _own_checkpoints(path):

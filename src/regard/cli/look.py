@@ -30,7 +30,7 @@ class Arguments:
     view: str | None = option("View to show (default: the first that --views lists).", None, metavar="NAME")
     views: bool = option("List the views of the model.", False)
     out: Path = option(
-        "File to write: .html (the whole view), .svg or .png (an image), .csv, .json or .npy (attention weights).",
+        "File to write: .html (the full view), .svg or .png (an image), .csv, .json or .npy (attention weights).",
         Path("look.html"),
     )
     force: bool = option("Replace an existing file.", False)

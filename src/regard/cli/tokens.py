@@ -27,9 +27,9 @@ NUM_SHOWN = 10  # words in each list of --frequency
 class Arguments:
     """Show the tokens of a text in color, with their ids and the merges that formed them.
 
-    With --frequency instead of TEXT, show whether rare words have more tokens: list the most frequent words of a file,
-    the words with the most tokens, and the Spearman correlation of word count and number of tokens. With --save-merges,
-    write the vocabulary and merges of a BPE tokenizer.
+    With --frequency instead of TEXT, show whether rare words have more tokens. The output lists the most frequent words
+    of a file, the words with the most tokens, and the Spearman correlation of word count and number of tokens. With
+    --save-merges, write the vocabulary and merges of a BPE tokenizer.
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")

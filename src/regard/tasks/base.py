@@ -90,7 +90,7 @@ class Reader(ABC, Generic[E]):
         """Refuse reading options if no data file was given."""
         for name in names:
             if getattr(self.config, name, None):
-                message = f"{flag(name)} needs a data file: add a file, or remove the option."
+                message = f"{flag(name)} needs a data file. Add a file, or remove the option."
                 raise UsageError(message, argument=name, value=getattr(self.config, name))
 
 
@@ -195,7 +195,7 @@ class Predictor(ABC, Generic[R]):
 
     def encode_results(self, results: Sequence[R], suffix: str) -> str | bytes:
         """Return the content of a results file in one of the task's own formats."""
-        raise UsageError(f"{self.spec.name} cannot write {suffix}.", argument="out", allowed=self.spec.formats)
+        raise UsageError(f"{self.spec.name} has no output format {suffix}.", argument="out", allowed=self.spec.formats)
 
     @abstractmethod
     def evaluate(self, examples: Sequence[Any], config: Config | None = None) -> Scores:

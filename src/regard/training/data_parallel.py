@@ -1,7 +1,7 @@
 """Data parallelism over threads that share one model, and gradient accumulation.
 
-The operations of a small model are too short to be split among threads. Instead, each thread runs the whole forward and
-backward pass on a shard of the examples, on one core; the threads synchronize once, to add their gradients.
+The operations of a small model are too short to be split among threads. Instead, each thread runs the complete forward
+and backward pass on a shard of the examples, on one core; the threads synchronize once, to add their gradients.
 
 The gradients of the micro-batches of a step add up to those of one large batch: the gradient of each micro-batch is
 weighted by the number of predictions that its loss averages over.

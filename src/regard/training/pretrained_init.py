@@ -92,7 +92,7 @@ class PretrainedInit:
 def refuse_contradictions(
     given: Mapping[str, Any], pretrained: Config, *, name: str, free: Sequence[str] = (), advice: str = ""
 ) -> None:
-    """Refuse model settings that differ from those of the pretrained model, except the `free` ones."""
+    """Raise if model settings, except those in `free`, differ from the pretrained model."""
     changed = pretrained.replace(**given)  # `replace` also parses values from flags, which are text
     for key in given:
         value, allowed = getattr(changed, key), getattr(pretrained, key)

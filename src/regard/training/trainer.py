@@ -260,7 +260,7 @@ class Trainer:
         self._update_seconds()
 
     def diverged(self, quantity: str, value: float, verb: str = "became") -> DivergenceError:
-        """Return the error for a run whose loss or gradient diverged; it names the last good checkpoint."""
+        """Return the error for a run whose loss or gradient diverged; it mentions the last good checkpoint."""
         checkpoint = last_good_checkpoint(self.run_folder)
         message = (
             f"the {quantity} {verb} {value:.3f} at step {self.state.step:,}; training stopped. Train again with a "

@@ -163,7 +163,7 @@ class QuestionAnswerer(HeadPredictor[Answer]):
 def _question_and_passage(value: Any) -> tuple[str, str]:
     texts = value[:2] if isinstance(value, tuple | list) and len(value) in (2, 3) else ()
     if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-        raise UsageError("give two texts, a question and a passage.", argument="inputs")
+        raise UsageError("an input must be two texts, a question and a passage.", argument="inputs")
     return texts[0], texts[1]
 
 
@@ -300,7 +300,7 @@ def gold_answers(examples: Sequence[Question]) -> dict[str, list[str]]:
 
 
 def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], threshold: float | None) -> list[Score]:
-    """Exact match and F1. With unanswerable questions, also for each of the two kinds, and at the best threshold."""
+    """Exact match and F1. With unanswerable questions, also for each kind of question and at the best threshold."""
     gold = gold_answers(examples)
     predicted = {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
     found = score_answers(predicted, gold)

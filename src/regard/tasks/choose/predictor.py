@@ -96,7 +96,9 @@ def _choice(value: Any) -> tuple[str, tuple[str, ...]]:
     """Return the context and the endings of an input."""
     texts = _texts(value)
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
-        raise UsageError("give a context and at least two endings: (context, [ending, ending]).", argument="endings")
+        raise UsageError(
+            "an input must be (context, [ending, ending …]), with two or more endings.", argument="endings"
+        )
     return texts[0], texts[1:]
 
 

@@ -35,7 +35,7 @@ class ChooseReader(SingleFileReader[MultipleChoiceExample]):
     def usable(
         self, found: ReadResult[MultipleChoiceExample], path: Path, train: Sequence[MultipleChoiceExample]
     ) -> ReadResult[MultipleChoiceExample]:
-        """Keep the examples with the most common number of endings; all examples in a batch must have the same."""
+        """Keep the examples with the most common number of endings, because all examples must have the same number."""
         expected = Counter(len(example.endings) for example in train).most_common(1)[0][0]
         counts = enumerate(len(example.endings) for example in found.examples)
         faults = {

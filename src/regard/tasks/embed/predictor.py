@@ -142,7 +142,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
         return bool(getattr(config, "similarity", False))
 
     def vectors(self, texts: str | Sequence[str], *, notify: Notify | None = None, **options: Any) -> Vectors:
-        """A float32 array with one row for each text; of a single text, its row. `options` are those of the task."""
+        """Return a float32 array with one row per text, or one vector for one str; `options` as in the task embed."""
         config = self.config.replace(**options)
         if isinstance(texts, str):
             vector: Vectors = self.vectors([texts], notify=notify, **options)[0]

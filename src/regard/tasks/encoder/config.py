@@ -82,7 +82,7 @@ class EncoderTraining(TrainingConfig):
         "number N (embeddings and the first N layers).",
     )
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="With --from: factor between the learning rates of a layer and the layer above it."
+        1.0, gt=0, le=1, description="With --from: learning rate of each layer divided by that of the layer above it."
     )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="Fraction of DATA held out if --validation is not given.")
     forgetting: ForgettingText | None = Field(

@@ -189,7 +189,7 @@ class MLMPredictions:
 def evaluate_in_halves(
     model: BertForPretraining, documents: Documents, tokenizer: Tokenizer, *, window: int, pairs: bool
 ) -> list[Score]:
-    """Score a model on a text without its training text: each half's baselines are counted on the other half."""
+    """Score a model whose training text is unknown; the baselines of each half are counted on the other half."""
     halves = documents.split(fraction=0.5, max_tokens=len(documents.ids))
     predictions: list[MLMPredictions] = []
     correct = np.zeros(2)

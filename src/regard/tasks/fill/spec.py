@@ -55,7 +55,7 @@ def fill_recipe(request: TrainRequest) -> Recipe:
         context = request.given_model.get("context_length", MIN_WINDOW)
         if context < MIN_WINDOW:
             raise UsageError(
-                f"--context-length {context} is too short for this task: give at least {MIN_WINDOW}.",
+                f"--context-length {context} is too short for this task. Use at least {MIN_WINDOW}.",
                 argument="context_length",
                 value=context,
             )
@@ -67,7 +67,7 @@ def fill_recipe(request: TrainRequest) -> Recipe:
 
 SPEC = TaskSpec(
     name="fill",
-    summary="Predict the tokens behind each [MASK] of a text, as BERT does.",
+    summary="Predict the token at each [MASK] of a text, as BERT does.",
     noun="a masked language model",
     inputs=(Field("text", "text", "A text with [MASK] where a token is missing."),),
     outputs=(
@@ -98,7 +98,7 @@ SPEC = TaskSpec(
         "warmup_steps": "50; 20 with --from",
         "optimizer": "muon; adamw with --from",
     },
-    data_help="Plain text: files or folders of .txt, .md or .jsonl (with a field text), plain or .gz. A blank line or "
-    "a heading starts a new document.",
+    data_help="Plain text: files or folders of .txt, .md or .jsonl (with a field `text`), plain or .gz. A blank line "
+    "or a heading starts a new document.",
     data_example="texts.txt",
 )

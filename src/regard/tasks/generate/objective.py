@@ -103,8 +103,8 @@ class GenerateObjective(Objective):
             if len(ids) <= self.window:
                 setting = "context_length" if window is None else "window"
                 raise DataError(
-                    f"the {role} text has {len(ids):,} tokens; a {setting} of {self.window} needs at least "
-                    f"{self.window + 1:,}. Give a longer text or a smaller --{setting.replace('_', '-')}.",
+                    f"the {role} text has {len(ids):,} tokens, but a {setting} of {self.window} needs at least "
+                    f"{self.window + 1:,}. Use a longer text or a smaller --{setting.replace('_', '-')}.",
                     argument=setting,
                     value=self.window,
                 )

@@ -141,7 +141,7 @@ class LanguageModel(Predictor[R]):
         return length
 
     def prompt_ids(self, text: str) -> list[int]:
-        """Return the ids of a prompt, after the tokenizer's prefix ids.
+        """Return the tokenizer's prefix ids, followed by the ids of a prompt.
 
         An empty prompt becomes a line break or, if the vocabulary has no line break, the end token.
         """

@@ -125,7 +125,7 @@ language_model_task = partial(
     default_architecture="gpt",
     metrics=("perplexity", "bits per byte"),
     views=("attention", "targets", "ranks"),
-    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field text), plain or .gz.",
+    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field `text`), plain or .gz.",
     data_example="book.txt",
 )
 

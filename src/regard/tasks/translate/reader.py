@@ -41,7 +41,7 @@ class TranslateReader(Reader[Pair]):
                 pairs = "one pair" if count == 1 else f"{count:,} pairs with the same source"
                 names = " and ".join(map(str, data))
                 raise DataError(
-                    f"{names} has {pairs}. Training needs different sources, better thousands.", path=data[0]
+                    f"{names} has {pairs}. Give pairs with different sources, better thousands.", path=data[0]
                 )
             train, held_out = split_by(lambda pair: pair.source, found.examples)
             held = number_of(len(held_out), "pair")
