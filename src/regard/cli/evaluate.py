@@ -40,7 +40,7 @@ def main(verb: str, words: list[str]) -> None:
     args, options = parse(Arguments, words, program="regard evaluate", sections=sections)
     check_folder(args.model)
     if not args.data:
-        raise UsageError("DATA is missing: add a test file.", argument="data")
+        raise UsageError("DATA is missing. Add a test file.", argument="data")
     from regard.api import evaluate, load
 
     scores = evaluate(load(args.model, task=args.task), args.data, notify=note, **options)

@@ -26,7 +26,7 @@ class Arguments:
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")
-    inputs: tyro.conf.Positional[tuple[str, ...]] = option("The input: one text, or one per input of the task.", ())
+    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Input texts, one for each input of the task.", ())
     view: str | None = option("View to show (default: the first that --views lists).", None, metavar="NAME")
     views: bool = option("List the views of the model.", False)
     out: Path = option(
@@ -62,7 +62,7 @@ def main(verb: str, words: list[str]) -> None:
 def _inputs(args: Arguments) -> Sequence[Any]:
     """Return a value for each input of the task; raise for wrong requests before the model is loaded."""
     if not any(text.strip() for text in args.inputs):
-        raise UsageError("INPUTS is missing: add a text in quotes.", argument="inputs")
+        raise UsageError("INPUTS is missing. Add a text in quotes.", argument="inputs")
     if args.view is not None:
         _ = views[args.view]
     if not args.json:

@@ -48,7 +48,7 @@ def main(verb: str, words: list[str]) -> None:
         description=_description(spec, architecture),
     )
     if args.out is None:
-        raise UsageError("--out is missing: add a run folder, for example --out runs/mine.", argument="out")
+        raise UsageError("--out is missing. Add a run folder, for example --out runs/mine.", argument="out")
     from regard.api import run_training
     from regard.training.callbacks import default_progress
 

@@ -199,7 +199,7 @@ class TrainRequest:
         for name, neutral in names.items():
             if self.given.get(name, neutral) != neutral:
                 raise UsageError(
-                    f"{flag(name)} needs pretrained weights: add --from FOLDER.", argument=name, value=self.given[name]
+                    f"{flag(name)} needs pretrained weights. Add --from FOLDER.", argument=name, value=self.given[name]
                 )
 
 
@@ -230,7 +230,7 @@ def _lora(spec: TaskSpec, given: Mapping[str, Any], *, lora: bool, pretrained: b
     if lora and not spec.lora:
         raise UsageError(f"--lora is not available for {spec.name}. Remove it.", argument="lora", value=True)
     if lora and not pretrained:
-        raise UsageError("--lora needs pretrained weights: add --from FOLDER.", argument="lora", value=True)
+        raise UsageError("--lora needs pretrained weights. Add --from FOLDER.", argument="lora", value=True)
     if given and not lora:
         raise UsageError(f"{flag(min(given))} needs --lora. Add --lora.", argument=min(given), value=given[min(given)])
     return LoRAConfig(**given) if lora else None
