@@ -1,4 +1,4 @@
-"""`python -m regard` is `regard`."""
+"""`python -m regard` runs the command `regard`."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """The public functions: train, load, predict, evaluate, look, views_of, import_model, export_model, plan.
 
-They use the registry and the contracts of `regard.spec` and `regard.tasks.base` and name no task or architecture. Each
-function imports what it needs when it is called.
+They find tasks and architectures in the registry and use only the interfaces of `regard.spec` and `regard.tasks.base`.
+Each function imports what it needs when it is called.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def run_training(
     resume_command: ResumeCommand | None = None,
     **settings: Any,
 ) -> Run:
-    """Like `train`, but return the scores, samples, folder and report too.
+    """Like `train`, but also return the scores, samples, folder and report.
 
-    `progress` shows the state of the run. `resume_command` returns the command that errors suggest to resume it.
+    `progress` shows the state of the run. `resume_command` returns the command that errors suggest for resuming.
     """
     from regard.training.run import TrainRequest, train_on_files
 
@@ -85,7 +85,7 @@ def load(folder: PathLike, *, task: str | None = None, precision: Precision = "f
 
 
 def predict(model: Predictor[Any] | PathLike, *inputs: Any, notify: Notify | None = None, **options: Any) -> Any:
-    """The result for one input, or a list of results for a list of inputs."""
+    """Return the result for one input, or a list of results for a list of inputs."""
     return _predictor(model)(*inputs, notify=notify, **options)
 
 
@@ -96,7 +96,7 @@ def evaluate(
     notify: Notify | None = None,
     **options: Any,
 ) -> Scores:
-    """The official scores of a model on files in the formats of `train`, each with its signature and baseline.
+    """Return the official scores of a model on files in the formats of `train`, each with its signature and baseline.
 
     `options` are those of `regard evaluate MODEL --help`. `notify` receives notes on the files, such as skipped rows.
     """
@@ -105,7 +105,7 @@ def evaluate(
     predictor = _predictor(model)
     spec, paths = predictor.spec, _paths(data)
     if not paths:
-        raise UsageError("data is empty: add a test file.", argument="data")
+        raise UsageError("data is empty. Add a test file.", argument="data")
     read_options, predict_options = split_settings(options, (spec.read_config, spec.predict_config))
     test = spec.load("reader")(spec.read_config(**read_options)).read_test(paths, predictor)
     if notify is not None:
@@ -115,9 +115,9 @@ def evaluate(
 
 
 def look(model: Predictor[Any] | PathLike, *inputs: Any, view: str | None = None, **options: Any) -> View:
-    """A view of what a model does with an input: a page to show, save or serve.
+    """Return a view of what a model does with an input: a page to show, save or serve.
 
-    `view` is one of `views_of(model)`, by default the first, usually the attention. `options` are those of the view.
+    `view` is one of `views_of(model)`, by default the first one, usually attention. `options` are those of the view.
     """
     from regard.registry import views as registry
     from regard.spec import resolve
@@ -126,23 +126,23 @@ def look(model: Predictor[Any] | PathLike, *inputs: Any, view: str | None = None
     available, limit = views_of(predictor), predictor.max_inputs
     if not inputs or (limit is not None and len(inputs) > limit):
         names = " and ".join(field.name for field in predictor.spec.inputs)
-        message = f"{predictor.spec.noun} takes {names}, not {number_of(len(inputs), 'input')}."
+        message = f"{predictor.spec.noun} takes {names}, got {number_of(len(inputs), 'input')}."
         raise UsageError(message, argument="inputs", value=len(inputs))
     if not available:
-        raise UsageError(f"{predictor.spec.noun} of this architecture has no views.", argument="view")
+        raise UsageError(f"no view supports {predictor.spec.noun} of this architecture.", argument="view")
     name = view or next(iter(available))
     if name not in available:
         raise unknown("view", name, available)
     spec = registry[name]
     config = spec.config(**options) if spec.config is not None else None
     if options and config is None:
-        raise UsageError(f"the view {name!r} has no options.", argument=min(options))
+        raise UsageError(f"the view {name!r} takes no options. Remove {', '.join(options)}.", argument=min(options))
     drawn: View = resolve(spec.build)(predictor, inputs, config)
     return drawn
 
 
 def views_of(model: Predictor[Any] | PathLike) -> dict[str, str]:
-    """The views that a model supports, with their summaries; those of its task come first."""
+    """Return the views that a model supports, with their summaries; the views listed by its task come first."""
     from regard.registry import views as registry
 
     predictor = _predictor(model)

@@ -1,7 +1,7 @@
 """Tables of tasks, architectures and views: the built-in ones, and those that installed packages add.
 
-A package adds an entry through the entry points `regard.tasks`, `regard.architectures` or `regard.views`; each names a
-`TaskSpec`, an `Architecture` or a `ViewSpec`. Entries are imported on first use.
+A package adds an entry through the entry points `regard.tasks`, `regard.architectures` or `regard.views`, which refer
+to a `TaskSpec`, an `Architecture` or a `ViewSpec`. Entries are imported on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VIEWS = ("attention", "steps", "targets", "ranks", "inputs", "answer")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """A lazy table: names are known at once, entries are imported on use."""
+    """A lazy mapping: its names are available without imports, and entries are imported on first use."""
 
     def __init__(self, kind: str, entry_type: type[T], builtin: Mapping[str, str], *, group: str) -> None:
         self.kind, self.group, self._type, self._builtin = kind, group, entry_type, builtin
@@ -55,7 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return entry
 
     def usable(self) -> dict[str, T]:
-        """All entries except broken ones: a plug-in that cannot be imported must not stop the others."""
+        """Return all entries except plug-ins that cannot be imported; a broken plug-in must not affect the others."""
         entries = {}
         for name in self:
             with contextlib.suppress(RegardError):
@@ -73,7 +73,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._builtin or name in self._plugins
 
     def origin(self, name: str) -> str:
-        """The package that provides an entry."""
+        """Return the name of the package that provides an entry."""
         if name in self._builtin:
             return "regard"
         point = self._plugins[name]
@@ -98,12 +98,12 @@ views: Registry[ViewSpec] = Registry(
 
 
 def make_callable(package: str, registry: Registry[Any]) -> None:
-    """Let a package return a registry when it is called: `regard.tasks()` beside `regard.tasks.classify`."""
+    """Make a package callable: `regard.tasks()` returns a registry, and `regard.tasks.classify` still works."""
     sys.modules[package].__class__ = type("CallableModule", (ModuleType,), {"__call__": lambda _: registry})
 
 
 def task_summaries() -> dict[str, str]:
-    """One sentence for each usable task. Built-in tasks are not imported: the docstring of their package says it."""
+    """Return one sentence per usable task. For built-in tasks, read package docstrings instead of importing specs."""
     summaries = {name: resolve(f"regard.tasks.{name}:__doc__") or "" for name in TASKS}
     for name in list(tasks)[len(TASKS) :]:
         with contextlib.suppress(RegardError):
@@ -112,19 +112,19 @@ def task_summaries() -> dict[str, str]:
 
 
 def architectures_for(task: TaskSpec) -> list[str]:
-    """The architectures that can do a task, its default first."""
+    """Return the architectures that support a task, its default first."""
     names = [name for name, architecture in architectures.usable().items() if task.supports(architecture)]
     return sorted(names, key=lambda name: name != task.default_architecture)
 
 
 def architecture_of(model: Any) -> Architecture:
-    """The architecture of a module, by the type of its config."""
+    """Return the architecture of a module, determined by the type of its config."""
     config = type(model.config)
     return next(architecture for architecture in architectures.usable().values() if architecture.config is config)
 
 
 def task_for_model(architecture: str, head: str) -> TaskSpec | None:
-    """The first task for models of an architecture with this kind of head, for folders that name no task."""
+    """Return the first task for an architecture and kind of head, for folders whose config does not contain a task."""
     own = [spec for spec in tasks.usable().values() if spec.default_architecture == architecture]
     for spec in own:
         kinds = (spec.head,) if isinstance(spec.head, str) else spec.head or ("none",)

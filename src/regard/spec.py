@@ -1,8 +1,9 @@
-"""What a task and an architecture declare about themselves.
+"""Declarations of tasks, architectures and views.
 
 `TaskSpec` and `Architecture` are plain descriptions: everything generic (the command line, the Python functions, model
-folders, training, reports, JSON schemas) is derived from them and names no task. Importing this file, or the `spec.py`
-of a task, never imports torch: code that needs it is named as "module:attribute" and imported on use.
+folders, training, reports, JSON schemas) is derived from them and contains no task-specific code. Importing this file,
+or the `spec.py` of a task, never imports torch: code that needs torch is referenced as "module:attribute" and imported
+on use.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from regard.utils.config import Config
 
-# A document may span lines: files and stdin are read whole. Of `texts` there are one or more.
+# A `document` may span several lines: a file or stdin is one input. `texts` means one or more texts.
 FieldType = Literal[
     "text",
     "document",
@@ -36,7 +37,7 @@ FieldType = Literal[
     "image",
 ]
 
-# How a field is written as JSON.
+# JSON schema of each type.
 _JSON_TYPES: dict[str, dict[str, Any]] = {
     "text": {"type": "string"},
     "document": {"type": "string"},
@@ -64,8 +65,8 @@ class Field:
     name: str
     type: FieldType
     help: str
-    columns: tuple[str, ...] = ()  # names by which a table's column is recognized, besides `name`
-    optional: bool = False  # whether a result may lack it, or have null instead
+    columns: tuple[str, ...] = ()  # other names of the table column with this field, besides `name`
+    optional: bool = False  # whether a result may omit this field or set it to null
 
     def schema(self) -> dict[str, Any]:
         described = {**_JSON_TYPES[self.type], "description": self.help}
@@ -74,38 +75,38 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TaskSpec:
-    """One task: what goes in, what comes out, which options it has, and where its code is."""
+    """One task: its inputs, outputs and options, and where its code is."""
 
     name: str
     summary: str  # one sentence, imperative: "Label a text."
-    noun: str  # what a trained model is called in messages: "a text classifier"
+    noun: str  # name of a trained model in messages: "a text classifier"
     inputs: tuple[Field, ...]
     outputs: tuple[Field, ...]
-    predict_config: type[Config]  # options of prediction; a model folder keeps them
+    predict_config: type[Config]  # options of prediction, which are stored in the model folder
     predictor: str  # "module:Class"
     reader: str  # "module:Class"
-    read_config: type[Config]  # how files are read: columns, separators, what to do about bad rows
-    input_options: frozenset[str] = frozenset()  # the options of reading that apply to files of inputs, without targets
-    # Options of training, those of reading included; None for tasks that only use models trained for another task.
+    read_config: type[Config]  # options for reading files: columns, separators, skipping bad rows
+    input_options: frozenset[str] = frozenset()  # reading options that also apply to prediction inputs
+    # Options of training, including reading options; None for tasks that only use models trained for another task.
     train_config: type[Config] | None = None
     objective: str | None = None  # "module:Class"
     recipe: str | None = None  # "module:function(request) -> Recipe": defaults that depend on preset or --from
     needs: frozenset[str] = frozenset()  # capabilities that an architecture must have
     default_architecture: str = ""
     default_preset: str = ""
-    lora: bool = False  # whether adapters can be trained beside pretrained weights
-    head: str | tuple[str, ...] = ()  # kinds of head that its models have, for folders that name a head but no task
-    fixed: frozenset[str] = frozenset()  # settings that follow from the task, and are no flags
+    lora: bool = False  # whether LoRA adapters can be trained
+    head: str | tuple[str, ...] = ()  # kinds of head, to find the task of a folder whose config has only a head
+    fixed: frozenset[str] = frozenset()  # settings that the task determines; they have no flags
     metrics: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
     hub_pipeline: str | None = None
-    hub_classes: tuple[str, ...] = ()  # how the names of the classes of `transformers` end that do the task
-    uses: str = ""  # of a task without training: the task whose models it uses
-    example: tuple[Any, ...] = ()  # one input, a value for each field; for documentation and tests
-    test_settings: Mapping[str, Any] = field(default_factory=dict)  # for a training of a second, in tests
+    hub_classes: tuple[str, ...] = ()  # suffixes of the `transformers` classes for this task
+    uses: str = ""  # for a task without training: the task whose models it uses
+    example: tuple[Any, ...] = ()  # one input (a value for each field), for documentation and tests
+    test_settings: Mapping[str, Any] = field(default_factory=dict)  # for training in about a second, in tests
     formats: tuple[str, ...] = (".txt", ".jsonl", ".csv")  # suffixes of files that predictions can be written to
-    default_help: Mapping[str, str] = field(default_factory=dict)  # defaults in words, where a recipe decides
-    data_help: str = ""  # what DATA is, for --help
+    default_help: Mapping[str, str] = field(default_factory=dict)  # descriptions of defaults that a recipe sets
+    data_help: str = ""  # description of DATA for --help
     data_example: str = "data.csv"
 
     @property
@@ -113,16 +114,16 @@ class TaskSpec:
         return self.objective is not None
 
     def supports(self, architecture: Architecture) -> bool:
-        """Whether a model of this architecture can do the task."""
+        """Return whether models of this architecture support the task."""
         return self.needs <= architecture.capabilities
 
     def load(self, part: Literal["reader", "objective", "predictor", "recipe"]) -> Any:
-        """Import the class or function that does a part of the task; None if it has no such part."""
+        """Import a class or function of the task; return None if the task does not have it."""
         reference = getattr(self, part)
         return None if reference is None else resolve(reference)
 
     def schema(self) -> dict[str, Any]:
-        """JSON schema of inputs, outputs and options."""
+        """Return the JSON schema of inputs, outputs and options."""
         described = {
             "title": self.name,
             "description": self.summary,
@@ -141,7 +142,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Architecture:
-    """One model family: its config, named shapes, capabilities and code."""
+    """One model family: its config, presets, capabilities and code."""
 
     name: str
     summary: str
@@ -152,24 +153,24 @@ class Architecture:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     decoder_builder: str | None = None  # "module:function(model, **options) -> Decoder"
     cost_model: str | None = None  # "module:function(config, preset=, batch_tokens=) -> Costs"
-    formats: str | None = None  # "module:FORMATS": folder formats of other tools, both ways
-    test_settings: Mapping[str, Any] = field(default_factory=dict)  # of the smallest model, for tests
-    fixed: frozenset[str] = frozenset({"vocab_size"})  # settings that follow from data, and are no flags
+    formats: str | None = None  # "module:FORMATS": folder formats of other tools, for import and export
+    test_settings: Mapping[str, Any] = field(default_factory=dict)  # for tests: settings of the smallest model
+    fixed: frozenset[str] = frozenset({"vocab_size"})  # settings that the data determine; they have no flags
 
     def build(self, config: Config, head: Any = None) -> Any:
-        """A module with new weights; `head` is the head config of a task, if it has one."""
+        """Return a module with new weights; `head` is the head config of a task, if the task has a head."""
         return resolve(self.model)(config, head)
 
     def decoder(self, model: Any, **options: Any) -> Any:
-        """The decoding interface of a model (prefill, step, reorder)."""
+        """Return the decoding interface of a model (prefill, step, reorder)."""
         if self.decoder_builder is None:
-            raise LookupError(f"architecture {self.name!r} does not generate")
+            raise LookupError(f"architecture {self.name!r} does not support generation (no decoder_builder)")
         return resolve(self.decoder_builder)(model, **options)
 
     def costs(self, config: Config, **options: Any) -> Any:
-        """Parameters, memory and compute of a config, without building it."""
+        """Return the parameters, memory and compute of a config, without building the model."""
         if self.cost_model is None:
-            raise LookupError(f"architecture {self.name!r} has no cost model")
+            raise LookupError(f"architecture {self.name!r} has no cost estimates (no cost_model)")
         return resolve(self.cost_model)(config, **options)
 
     def __repr__(self) -> str:
@@ -189,7 +190,7 @@ class ViewSpec:
 
 @functools.cache
 def resolve(reference: str) -> Any:
-    """The object that "module:attribute" names."""
+    """Import and return the object that "module:attribute" refers to."""
     module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)
 

@@ -97,10 +97,10 @@ def test_a_validation_file_of_a_model_with_one_label(labels: list[str], tmp_path
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     train = table(tmp_path / "train.tsv", [("one", "a"), ("two", "b")])
-    for data, validation in (([train, train], None), ([train], [train, train])):
+    for data, validation, argument in (([train, train], None, "data"), ([train], [train, train], "validation")):
         with pytest.raises(UsageError) as error:
             ClassifyReader(ClassifyTraining()).read(data, validation)
-        assert (error.value.argument, error.value.value) == ("data", 2)
+        assert (error.value.argument, error.value.value) == (argument, 2)
     for option in ({"text_column": "x"}, {"label_separator": ";"}, {"skip_bad_rows": True}):
         with pytest.raises(UsageError) as error:
             ClassifyReader(ClassifyTraining(**option)).builtin()

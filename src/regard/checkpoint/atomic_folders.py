@@ -6,8 +6,8 @@ signature.
 
 A folder is staged under a temporary name and synced. If the target does not exist yet, one atomic `rename` makes it
 visible. Otherwise the target may have other content (a model in a run folder with checkpoints, metrics and the user's
-notes): the staged folder is renamed to `.regard-commit` inside the target and is valid from then on:
-`locate` looks there first. Then the files move to their places, the manifest last. Readers repair nothing, so reading
+notes). Then the staged folder is renamed to `.regard-commit` inside the target, and is valid from then on:
+`locate` looks there first. Finally its files move to the target, the manifest last. Readers repair nothing, so reading
 works on read-only disks; the next writer finishes an interrupted merge.
 
 If files were replaced one by one without a commit folder, neither version would be complete in between. Single
@@ -28,7 +28,7 @@ from regard.utils.atomic_files import Content, FileRecord, content_of, remove, s
 from regard.utils.errors import FolderError
 
 MANIFEST = "regard-manifest.json"
-COMMIT = ".regard-commit"  # the valid version of a folder whose files are not in their places yet
+COMMIT = ".regard-commit"  # a valid version whose files have not been moved to the folder yet
 
 Manifest = Mapping[str, FileRecord]  # keyed by file name; there are no subfolders
 
@@ -141,7 +141,7 @@ def discard_folder(folder: Path) -> None:
 
 
 def finish_merge(folder: Path) -> None:
-    """Move the files of a valid commit to their places, or remove an invalid one. A kill can interrupt every step."""
+    """Move the files of a valid commit into the folder, or remove an invalid one. A kill can interrupt every step."""
     commit = folder / COMMIT
     if not commit.is_dir():
         return
@@ -175,7 +175,7 @@ def remove_files(folder: Path) -> None:
 
 
 def is_edited_card(folder: Path, name: str) -> bool:
-    """Whether `name` is a Markdown file that the user wrote or changed."""
+    """Return whether `name` is a Markdown file that the user wrote or changed."""
     card = folder / name
     if not name.endswith(".md") or not card.is_file():
         return False

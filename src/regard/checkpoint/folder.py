@@ -6,9 +6,9 @@ Folders written by regard have a manifest and are verified on every read. Folder
 read if they have `config.json` and safetensors weights, in one or more files. Pickles are rejected, because loading
 them can run code. Users may edit the card (`*.md`); all other files in the manifest must be unchanged.
 
-Tensors are read by the safetensors library, and written here (a length, a JSON header and raw bytes), so that the
-checksum is computed while chunks are written, without a second copy of the model in memory. Each name is written with
-its own bytes, so tied weights must be given only once: `regard.nn.state_dict.unique_tensors` returns such tensors.
+Tensors are read by the safetensors library, but written by this module (a length, a JSON header and raw bytes). The
+checksum is computed while chunks are written, without a second copy of the model in memory. Tied weights must be given
+only once, because the bytes of each name are written: `regard.nn.state_dict.unique_tensors` returns such tensors.
 
 This module handles files and tensors and does not depend on any architecture.
 """
@@ -61,7 +61,7 @@ DTYPES: dict[torch.dtype, str] = {
     getattr(torch, name): code for name, code in (pair.split() for pair in _TYPES.split(","))
 }
 
-_METADATA = {"format": "pt"}  # transformers requires it
+_METADATA = {"format": "pt"}  # required by transformers
 _ALIGNMENT = 64  # the data starts at a multiple of this, for programs that memory-map the file
 _CHUNK = 4 << 20
 _MAPPED = 32 << 20  # number of bytes read before the file is closed and opened again
@@ -83,7 +83,7 @@ class ModelFolder:
         return HeadConfig(**self.config.get("head", {}))
 
     def tokenizer(self, name: str = "tokenizer.json") -> Tokenizer:
-        """Return a tokenizer of this model, with the special tokens that config.json names."""
+        """Return a tokenizer of this model, with the special tokens from config.json."""
         tokenizer = Tokenizer.from_json(self.text(name), self.path / name)
         tokens = self.config.get("special_tokens")
         return tokenizer if tokens is None else tokenizer.with_special_tokens(from_dict(SpecialTokens, tokens))
@@ -118,8 +118,8 @@ def write_model(
     """Write a model into `path` atomically; other files in the folder stay unchanged.
 
     `texts` maps names to additional files (`tokenizer.json`, `README.md`, a sentencepiece model as bytes). Tensors go
-    to the file `weights`: `WEIGHTS` or `ADAPTER`. Existing files are replaced only with `force`; the old model is valid
-    until the new one is.
+    to the file `weights`: `WEIGHTS` or `ADAPTER`. Existing files are replaced only with `force`; the old model stays
+    valid until the new one is complete.
     """
     path = Path(path)
     try:
@@ -134,7 +134,7 @@ def write_model(
     num_bytes = sum(content.num_bytes for content in contents.values())
     with storage_errors(path, num_bytes):
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is a file; give a folder to write the model to.", argument="out", path=path)
+            raise UsageError(f"{path} is a file. Give a folder to write the model to.", argument="out", path=path)
         names = dict.fromkeys((*contents, MANIFEST, *_WEIGHTS))
         existing = [name for name in names if locate(path, name).exists()]
         if existing and not force:
@@ -261,15 +261,16 @@ def _read_shards(path: Path) -> dict[str, torch.Tensor]:
         raise FolderError(f"{index} has no usable weight_map (tensor name → file). Download it again.", path=index)
     names = sorted(set(shards.values()))
     if outside := [name for name in names if Path(name).name != name]:
-        raise FolderError(f"{index} names files outside the folder: {shorten_list(outside)}.", path=index)
+        message = f"{index} refers to files outside the folder: {shorten_list(outside)}. Use a source that you trust."
+        raise FolderError(message, path=index)
     if missing := [name for name in names if not _has(path, name)]:
-        raise FolderError(f"{path} lacks {shorten_list(missing)}, which {INDEX} names. Download them again.", path=path)
+        raise FolderError(f"{path} lacks {shorten_list(missing)}, which {INDEX} lists. Download them again.", path=path)
     tensors: dict[str, torch.Tensor] = {}
     for name in names:
         shard = read_tensors(locate(path, name))
         tensors.update((key, tensor) for key, tensor in shard.items() if shards.get(key) == name)
     if missing := [key for key in shards if key not in tensors]:
-        message = f"{path} lacks the tensors {shorten_list(missing)}, which {INDEX} names. Download it again."
+        message = f"{path} lacks the tensors {shorten_list(missing)}, which {INDEX} lists. Download it again."
         raise FolderError(message, path=path)
     return tensors
 
@@ -314,9 +315,9 @@ def tensors_content(tensors: Mapping[str, torch.Tensor]) -> Content:
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Read the tensors of a safetensors file, each into its own memory.
 
-    They are copied out of the mapped file, because rounding can depend on the alignment of memory, and a
-    loaded model must behave bit for bit like the saved one. Pages that were read count as memory until the file is
-    closed, so the largest tensors come first and the file is opened again after every `_MAPPED` bytes.
+    The tensors are copied out of the mapped file. Rounding can depend on the alignment of memory, but the outputs of a
+    loaded model must be bitwise identical to those of the saved one. Mapped pages count as memory until the file is
+    closed. To limit them, the largest tensors are read first, and the file is opened again after every `_MAPPED` bytes.
     """
     tensors: dict[str, torch.Tensor] = {}
     try:
@@ -354,6 +355,5 @@ def _check_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
         memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if tensor.numel() and names.setdefault(memory, name) != name:
             raise ValueError(
-                f"tensors {names[memory]!r} and {name!r} share memory: give tied weights once, under one name "
-                "(unique_tensors(module) does that)"
+                f"tensors {names[memory]!r} and {name!r} share memory: give tied weights only once (see unique_tensors)"
             )

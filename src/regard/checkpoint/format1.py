@@ -97,7 +97,10 @@ def _upgrade_config(config: Mapping[str, Any]) -> dict[str, Any]:
     other = {key: value for key, value in config.items() if key not in ("regard", "model_type", "model", *INFERENCE)}
     model = _rename(config["model"], MODEL)
     if model.pop("architecture", "encoder-decoder") != "encoder-decoder":
-        raise FolderError("encoder-only and decoder-only variants of the 2017 Transformer are no longer supported.")
+        raise FolderError(
+            "encoder-only and decoder-only variants of the 2017 Transformer are no longer supported. Train a bert or "
+            "gpt model instead."
+        )
     if model.get("rope_scaling"):
         model["rope_scaling"] = _rename(model["rope_scaling"], ROPE_SCALING)
     architecture = ARCHITECTURES[config["model_type"]]

@@ -1,7 +1,7 @@
 """The output folder of a training run: check that it can be used, lock it, and remove the files of an earlier run.
 
-It is checked before any work starts, so that a long run does not fail when it saves. `--force` removes only files
-that regard is known to have written; a folder that regard did not write is never changed.
+The folder is checked before any work starts, so that a long run does not fail when it saves. `--force` removes only
+files that regard is known to have written; a folder that regard did not write is never changed.
 
 Two runs in one folder would overwrite each other's checkpoints. The operating system holds the lock on a small
 file and releases it when the process ends, so a lock file that a killed run leaves behind has no effect.
@@ -87,10 +87,10 @@ else:
 def check_output(path: Path, *, resume: bool, force: bool) -> None:
     """Raise if `path` cannot be used for a run, without writing anything."""
     if resume and force:
-        raise UsageError("--resume continues a run and --force replaces it: use only one of them.", argument="resume")
+        raise UsageError("--resume conflicts with --force. Use only one of them.", argument="resume")
     with storage_errors(path, len(_MARKER_TEXT)):
         if path.exists() and not path.is_dir():
-            raise _refuse(path, "is a file; give a folder, or choose")
+            raise _refuse(path, "is a file. Give a folder, or choose")
         names = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
         names = [name for name in names if name not in (MARKER, LOCK) and not is_temporary(name)]
         if names:
@@ -100,8 +100,9 @@ def check_output(path: Path, *, resume: bool, force: bool) -> None:
 def clear_output(path: Path) -> None:
     """Remove only the files that an earlier run wrote. Call it inside `output_folder`.
 
-    Checkpoints are removed before the model: a kill in between leaves a loadable model or a folder that --force can
-    replace again, but no old checkpoints that a later --resume could mistake for those of the new run.
+    Checkpoints are removed before the model. If the process is killed in between, the model can still be loaded, or
+    --force can replace the folder again. No old checkpoints remain that a later --resume could mistake for those of the
+    new run.
     """
     with storage_errors(path, 0):
         for checkpoint in _own_checkpoints(path):

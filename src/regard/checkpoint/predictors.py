@@ -1,12 +1,12 @@
 """Save, load, import and export predictors for any registered task.
 
-The config.json of a regard folder names its task and architecture. A folder from another tool is recognized by
+The config.json of a regard folder contains its task and architecture. A folder from another tool is recognized by
 one of the registered formats, which converts it to the regard format in memory.
 
-An adapter folder has no copy of the base weights, which can be a thousand times larger. It stores their checksum and
-the relative path of their folder: both folders can move together, and no absolute path is published. The
-checksum covers tensors, not files, so the base may be moved, sharded or converted. A folder or link named `base`
-inside the adapter folder takes precedence.
+An adapter folder has no copy of the base weights, which can be a thousand times larger. It stores the checksum of the
+base weights and the relative path of the base folder: both folders can move together, and no absolute path is
+published. The checksum covers tensors, not files, so the base may be moved, sharded or converted. A folder or link
+named `base` inside the adapter folder takes precedence.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def predictor_of(folder: ModelFolder) -> Any:
         name, kind = folder.config["regard"].get("task"), folder.head.kind
         spec = task_for_model(architecture.name, kind) if name is None else tasks[name]
         if spec is None:
-            raise UsageError(f"no task uses the head {kind!r}.", argument="head", value=kind)
+            raise UsageError(f"no installed task uses the head {kind!r}.", argument="head", value=kind)
     _load_weights(model, folder)
     with config_errors(folder.path / CONFIG):
         return spec.load("predictor").load(folder, model)
@@ -140,7 +140,8 @@ def _load_weights(model: nn.Module, folder: ModelFolder) -> None:
     def read_base(path: Path) -> Mapping[str, torch.Tensor]:
         base = open_folder(path)
         if base.is_adapter:
-            raise FolderError(f"the base of {folder.path} must be a whole model, but {path} is an adapter.", path=path)
+            message = f"the base of {folder.path} must be a complete model, but {path} is an adapter."
+            raise FolderError(f"{message} Put the original base model at that path.", path=path)
         return base.tensors
 
     load_into(model, dict(base_tensors(folder.path, reference, read_base)))
@@ -216,7 +217,7 @@ def base_tensors(
         problem = f"its base was not found at {' and '.join(map(str, candidates))}"
     message = (
         f"{folder} is an adapter for {reference.name}, but {problem}. Put the folder {reference.name}, or a link to "
-        f"it, at {folder / BASE}. (`regard export` merges an adapter and its base into one model.)"
+        f"it, at {folder / BASE}. (`regard export` merges an adapter with its base into one model.)"
     )
     raise FolderError(message, path=folder, argument=BASE, value=list(map(str, existing or candidates)))
 
@@ -288,7 +289,7 @@ def import_folder(path: Path, out: Path, *, force: bool = False) -> Any:
     _check_different(path, out)
     config = read_config(path)
     if "regard" in config:
-        raise FolderError(f"{path} is already a regard folder and does not need an import.", path=path)
+        raise FolderError(f"{path} is already a regard folder. Use it directly, without importing it.", path=path)
     predictor = load_predictor(path)
     origin = f"Imported from the {config['model_type']} folder {path.name}."
     save_predictor(predictor, out, force=force, origin=origin)
@@ -302,7 +303,8 @@ def export_folder(path: Path, out: Path, *, force: bool = False) -> list[str]:
     architecture = architecture_of(predictor.model)
     formats = formats_of(architecture)
     if not formats:
-        raise UsageError(f"{architecture.name} models cannot be exported to another format.", argument="model")
+        message = f"{architecture.name} models cannot be exported: the architecture defines no export format."
+        raise UsageError(message, argument="model")
     content = FolderContent(_config(predictor), unique_tensors(predictor.model), predictor.tokenizer_files())
     exported = export(formats, content)
     texts = {**exported.texts, CARD: _card(predictor, out, origin=f"Exported from the regard folder {path.name}.")}

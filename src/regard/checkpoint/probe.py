@@ -28,7 +28,7 @@ def check_folder(path: Path) -> None:
     if not path.exists():
         raise MissingFolderError(f"model folder {path} does not exist.", argument="model", path=path)
     if not path.is_dir():
-        message = f"{path} is a file; give the model folder, which contains config.json and weights."
+        message = f"{path} is a file. Give the model folder, which contains config.json and weights."
         raise MissingFolderError(message, argument="model", path=path)
 
 
@@ -41,7 +41,7 @@ def task_of(path: Path) -> str | None:
             return name if name in tasks else None
         hub_class = config["architectures"][0]
         return next((name for name, spec in tasks.usable().items() if hub_class.endswith(spec.hub_classes)), None)
-    except (TypeError, KeyError, IndexError, AttributeError):  # loading the folder will report it
+    except (TypeError, KeyError, IndexError, AttributeError):  # loading the folder will report the error
         return None
 
 

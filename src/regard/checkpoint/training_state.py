@@ -40,7 +40,7 @@ STATE = "state.json"
 
 _SUCCESSOR = ".new"
 _NAME = re.compile(rf"checkpoint-(\d+)(?:{re.escape(_SUCCESSOR)})?")
-_ATTEMPTS = 5  # number of searches, if another process removes checkpoints during each of them
+_ATTEMPTS = 5  # maximum number of searches, if another process removes checkpoints during each search
 
 
 @dataclass(frozen=True)

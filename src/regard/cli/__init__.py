@@ -1,1 +1,1 @@
-"""The command line: verbs only, no logic."""
+"""The command line: it parses arguments, calls the Python functions and prints results."""

@@ -34,7 +34,7 @@ class ExportArguments(ImportArguments):
     class for a model, the error lists the settings that prevent the export.
     """
 
-    to: Literal["transformers"] = option("Library that loads the folder.", "transformers")
+    to: Literal["transformers"] = option("Library that can load the exported folder.", "transformers")
 
 
 def main(verb: str, words: list[str]) -> None:

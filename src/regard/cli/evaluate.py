@@ -40,12 +40,12 @@ def main(verb: str, words: list[str]) -> None:
     args, options = parse(EvaluateArguments, words, program="regard evaluate", sections=sections)
     check_folder(args.model)
     if not args.data:
-        raise UsageError("DATA is missing: add a test file.", argument="data")
+        raise UsageError("DATA is missing. Add a test file.", argument="data")
     from regard.api import evaluate, load
 
     scores = evaluate(load(args.model, task=args.task), args.data, notify=note, **options)
     if args.confusion and scores.confusion is None:
-        raise UsageError("--confusion needs a task with one label per input.", argument="confusion")
+        raise UsageError("--confusion needs a task with one label per input. Remove it.", argument="confusion")
     lines = [str(score) for score in scores]
     record: Any = [{"name": score.name, "value": score.value, "signature": score.signature} for score in scores]
     if args.confusion and scores.confusion is not None:

@@ -29,9 +29,9 @@ class PlanArguments:
     preset: tyro.conf.Positional[str] = option("Preset, as listed by `regard models`.")
     model: str | None = option("Architecture, if several have this preset (default: the first).", None, metavar="NAME")
     vocab_size: int | None = option("Vocabulary size (default: that of the preset or of the task).", None)
-    recipe: str | None = option("Recipe of the task, if it has several.", None, metavar="NAME")
-    batch_tokens: int = option("Tokens per batch, for the memory of training.", 4096)
-    json: bool = option("Print the plan as JSON.", False)
+    recipe: str | None = option("Recipe of the task, if the task has recipes.", None, metavar="NAME")
+    batch_tokens: int = option("Tokens per batch, to estimate the memory of training.", 4096)
+    json: bool = option("Print the estimates as JSON.", False)
 
 
 def main(verb: str, words: list[str]) -> None:

@@ -22,15 +22,15 @@ class LookArguments:
     """Show what a model does with an input: its attention, or another view.
 
     INPUTS are the inputs of the model's task, each in quotes. `regard look MODEL --views` lists the views of a model.
-    Each option below --json belongs to one view.
+    Each option after --json applies to one view.
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")
-    inputs: tyro.conf.Positional[tuple[str, ...]] = option("The input: one text, or one per input of the task.", ())
-    view: str | None = option("View to show (default: the first one of the model).", None, metavar="NAME")
+    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Input texts, one for each input of the task.", ())
+    view: str | None = option("View to show (default: the first that --views lists).", None, metavar="NAME")
     views: bool = option("List the views of the model.", False)
     out: Path = option(
-        "File to write: .html (the whole view), .svg or .png (an image), .csv, .json or .npy (attention weights).",
+        "File to write: .html (the full view), .svg or .png (an image), .csv, .json or .npy (attention weights).",
         Path("look.html"),
     )
     force: bool = option("Replace an existing file.", False)
@@ -60,9 +60,9 @@ def main(verb: str, words: list[str]) -> None:
 
 
 def _inputs(args: LookArguments) -> Sequence[Any]:
-    """A value for each input of the task; wrong requests are refused before the model is loaded."""
+    """Return a value for each input of the task; raise for wrong requests before the model is loaded."""
     if not any(text.strip() for text in args.inputs):
-        raise UsageError("INPUTS is missing: add a text in quotes.", argument="inputs")
+        raise UsageError("INPUTS is missing. Add a text in quotes.", argument="inputs")
     if args.view is not None:
         _ = views[args.view]
     if not args.json:

@@ -1,6 +1,6 @@
 """`regard`: runs one command and turns errors into messages and exit codes.
 
-Commands are the verbs listed here and every registered task.
+The commands are the verbs listed here and all registered tasks.
 """
 
 from __future__ import annotations

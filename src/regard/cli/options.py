@@ -1,6 +1,6 @@
-"""Flags from configs: a field of a config becomes a flag; its description, range and default become the help.
+"""Command-line flags for configs: each field becomes a flag; its description, range and default become the help.
 
-Values of config fields are passed on as strings. The config converts and checks them, so that a flag and a Python
+Values of flags are passed to the config as strings. The config converts and checks them, so that a flag and a Python
 argument give the same error.
 """
 
@@ -33,26 +33,26 @@ class Section:
 
     config: type[Config]
     without: Collection[str] = ()  # fields that get no flag
-    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)  # in words, where a recipe sets them
-    default: str = ""  # the default of all fields in words, where a model folder or a preset sets it
+    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)  # descriptions of defaults that a recipe sets
+    default: str = ""  # description of all defaults, if a model folder or a preset sets them
 
 
 def option(help: str, default: Any = dataclasses.MISSING, *, metavar: str | None = None) -> Any:
-    """A flag or positional argument of a command: a dataclass field with help."""
+    """Return a dataclass field for a flag or positional argument of a command."""
     return dataclasses.field(default=default, metadata={"help": help, "metavar": metavar})
 
 
 def parse(
     command: type[T], words: Sequence[str], *, program: str, sections: Sequence[Section] = (), description: str = ""
 ) -> tuple[T, dict[str, Any]]:
-    """The arguments of the command itself, and the config fields that were set; a wrong flag exits with code 2."""
+    """Return the arguments of the command and the config fields that were set; exit with code 2 for a wrong flag."""
     own = {item.name: item for item in dataclasses.fields(command)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(command, include_extras=True)
     flags = [_own_flag(item, hints[item.name]) for item in own.values()]
     settings: dict[str, FieldInfo] = {}
     for section in sections:
         for name, info in section.config.model_fields.items():
-            is_mapping = typing.get_origin(info.annotation) in (dict, Mapping)  # a flag cannot express it
+            is_mapping = typing.get_origin(info.annotation) in (dict, Mapping)  # mappings have no flag
             if not is_mapping and not (name in own or name in settings or name in section.without):
                 settings[name] = info
                 flags.append(_config_flag(name, info, section))
@@ -74,7 +74,7 @@ def parse(
 
 
 def _refuse_unknown(words: Sequence[str], fields: Sequence[str], positional: Collection[str], program: str) -> None:
-    """Refuse an option that does not exist, with the name that the user probably meant."""
+    """Raise if an option does not exist, and suggest the option that the user probably meant."""
     known = ["--help", *map(flag, fields)]
     for word in itertools.takewhile(lambda word: word != "--", words):
         name = word.partition("=")[0].replace("_", "-")
@@ -82,20 +82,20 @@ def _refuse_unknown(words: Sequence[str], fields: Sequence[str], positional: Col
             meant = suggest_name(name, known)
             hint = "" if meant is None else f" Did you mean {meant}?"
             if name in map(flag, positional):
-                hint = f" {name[2:].upper()} is positional: give its value without {name}."
+                hint = f" {name[2:].upper()} is positional. Give its value without {name}."
             message = f"unknown option {name}.{hint} `{program} --help` lists the options."
             raise UsageError(message, argument="option", value=name, allowed=known, hint=meant)
 
 
 def _texts(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts from the command line, or from the file that a single word names: its lines or a table's column."""
+    """Return texts from the command line or, if the only text is a path, the texts in that file."""
     from regard.data.inputs import is_file, read_texts
 
     return tuple(read_texts(Path(words[0]))) if len(words) == 1 and is_file(words[0]) else words
 
 
 def value_of(flag: str, words: Sequence[str]) -> str | None:
-    """The value of a flag that decides which other flags exist, read before parsing."""
+    """Return the value of a flag before parsing, if it determines which other flags exist."""
     for index, word in enumerate(words):
         if word == flag and index + 1 < len(words):
             return words[index + 1]
@@ -117,7 +117,7 @@ def _own_flag(item: dataclasses.Field[Any], kind: Any) -> Flag:
 
 
 def _config_flag(name: str, info: FieldInfo, section: Section) -> Flag:
-    """An optional flag. Without it the config, the recipe or the model folder sets the value."""
+    """Return an optional flag. If it is not given, the config, the recipe or the model folder sets the value."""
     kind = value_type(info.annotation)
     default = section.defaults.get(name, section.default)
     hint = f"(default: {default})" if default else _hint(info.default)

@@ -1,4 +1,4 @@
-"""What commands print: results on stdout, as text or JSON; everything else on stderr."""
+"""Print results to stdout, as text or JSON, and everything else to stderr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def print_json(value: Any) -> None:
 
 
 def print_result(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a value as JSON, or the lines that show it as text."""
+    """Print `value` as JSON, or `lines` as text."""
     if as_json:
         print_json(value)
     else:
@@ -37,14 +37,14 @@ def note(text: str) -> None:
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Refuse to replace an existing file without --force."""
+    """Raise if a file exists and --force is not given."""
     if path.exists() and not force:
         message = f"--out {path} exists. Choose another file, or replace it with --force."
         raise UsageError(message, argument="out", value=str(path))
 
 
 def check_drawing(path: Path, *, force: bool, data: bool = False) -> None:
-    """Refuse to replace an existing file, and suffixes that no view can be saved to; `data` allows data formats."""
+    """Raise if a file exists, or if a view cannot be saved with this suffix; `data` also allows data formats."""
     from regard.views.view import DATA_FORMATS, check_format
 
     check_free(path, force=force)
@@ -60,8 +60,8 @@ def write_results(
 ) -> None:
     """Print results, or write them to a file in the format of its suffix; `encode` handles the task's own formats.
 
-    A result has a one-line `str` and `record()`, its fields as JSON values. In a table a result is one row, from
-    `row()` or its record; a result with `rows()` has several, with the number of its input.
+    A result has a `str` and `record()`, its fields as JSON values. In a table, a result is one row, from `row()` or its
+    record. A result with `rows()` has several rows, each with the number of its input.
     """
     if out is None:
         sys.stdout.write(_jsonl(results) if as_json else _lines(results))
@@ -95,7 +95,7 @@ def _csv(results: Sequence[Any]) -> str:
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """A record as one row: a mapping becomes one column per key, a list becomes JSON."""
+    """Return a record as a table row: a mapping becomes one column per key, a list becomes JSON."""
     row: dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, dict):
@@ -107,7 +107,7 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
-    """A function that shows the completed fraction on stderr; None if stderr is not a terminal."""
+    """Yield a function that shows the completed fraction on stderr; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

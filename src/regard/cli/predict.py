@@ -22,18 +22,18 @@ from regard.utils.errors import UsageError, flag
 if TYPE_CHECKING:
     from regard.tasks.base import Predictor
 
-PICTURES = (".html", ".svg", ".png")  # of one input
+PICTURES = (".html", ".svg", ".png")  # formats for a view of one input
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictArguments:
     model: tyro.conf.Positional[Path] = option("Model folder.")
-    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Texts in quotes, or a file (default, or -: stdin).", ())
+    inputs: tyro.conf.Positional[tuple[str, ...]] = option("Texts in quotes, or a file; - or nothing for stdin.", ())
     out: Path | None = option("File to write instead of stdout; its suffix sets the format (see above).", None)
     force: bool = option("Replace an existing file.", False)
     json: bool = option("Print one JSON object per input.", False)
     stream: bool = option("Print text as it is generated.", False)
-    precision: Literal["fp32", "int8", "int4"] = option("Precision of the weights.", "fp32")
+    precision: Literal["fp32", "int8", "int4"] = option("Weight precision; int8 and int4 quantize.", "fp32")
 
 
 def main(verb: str, words: list[str]) -> None:
@@ -54,7 +54,11 @@ def main(verb: str, words: list[str]) -> None:
     spec.predict_config(**options)
     if reading and not is_read_from_file(args.inputs, spec.inputs):
         name = min(reading)
-        raise UsageError(f"{flag(name)} needs a file of inputs.", argument=name, value=reading[name])
+        raise UsageError(
+            f"{flag(name)} applies only to an input file. Give a file, or remove it.",
+            argument=name,
+            value=reading[name],
+        )
     reader = spec.load("reader")(spec.read_config(**reading))
     groups = read_inputs(args.inputs, spec.inputs, reader.read_inputs)
     for line in reader.notes:
@@ -97,7 +101,7 @@ def _description(spec: TaskSpec) -> str:
 
 def _check_out(args: PredictArguments, spec: TaskSpec) -> None:
     if args.stream and (args.json or args.out is not None):
-        raise UsageError("--stream prints plain text: remove --json and --out.", argument="stream")
+        raise UsageError("--stream prints plain text. Remove --json and --out.", argument="stream")
     if args.out is None:
         return
     allowed = _formats(spec)
@@ -117,7 +121,7 @@ def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[s
 
 def _draw(predictor: Predictor[Any], inputs: Sequence[Any], out: Path) -> None:
     if len(inputs) != 1:
-        raise UsageError(f"--out {out} shows one input, not {len(inputs):,}.", argument="out", value=out)
+        raise UsageError(f"--out {out} can show only one input, got {len(inputs):,}.", argument="out", value=out)
     from regard.api import look
 
     (value,) = inputs

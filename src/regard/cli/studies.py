@@ -18,18 +18,18 @@ from regard.utils.errors import UsageError
 class SensesArguments:
     """Measure which layer of an encoder separates the senses of a word.
 
-    For each layer: how often the nearest other sentence uses the word in the same sense, next to the majority baseline
-    and the word's static vector. SENTENCES is a table (.tsv, .csv, .jsonl) with the columns word, sense and sentence;
-    the default is a built-in set of sentences with bank, spring and run.
+    For each layer, show how often the nearest other sentence uses the word in the same sense, compared with the
+    majority baseline and the static (input) embedding of the word. SENTENCES is a table (.tsv, .csv, .jsonl) with the
+    columns word, sense and sentence; the default is a built-in set of sentences with bank, spring and run.
     """
 
     model: tyro.conf.Positional[Path] = option("Folder of an encoder.")
     sentences: tyro.conf.Positional[tuple[Path, ...]] = option("Table with the columns word, sense and sentence.", ())
     out: Path | None = option("Write accuracy by layer and a map of the vectors: .html, .svg or .png.", None)
     near: str | None = option("Sentence with one of the words: show the nearest sentences instead.", None)
-    word: str | None = option("With --near: the word, if the sentence has several.", None)
+    word: str | None = option("With --near: the word to compare, if the sentence has several of the words.", None)
     layer: str | None = option("With --near: layer, a number or static (default: the last layer).", None)
-    top: int = option("With --near: number of sentences.", 5)
+    top: int = option("With --near: number of sentences to show.", 5)
     skip_bad_rows: bool = option("Skip unusable rows and list them.", False)
     force: bool = option("Replace an existing file.", False)
     json: bool = option("Print the numbers as JSON.", False)
@@ -39,8 +39,8 @@ class SensesArguments:
 class TransferArguments:
     """Measure the benefit of pretraining: train classifiers from pretrained and from random weights.
 
-    Both train on the same samples of DATA, a table of labeled texts (.tsv, .csv, .jsonl), with the same tokenizer and
-    shape. The default of DATA is the built-in set of opinions.
+    Both classifiers are trained on the same samples of DATA, a table of labelled texts (.tsv, .csv, .jsonl), with the
+    same tokenizer and shape. The default of DATA is the built-in set of opinions.
     """
 
     model: tyro.conf.Positional[Path] = option("Folder of an encoder.")
@@ -71,11 +71,11 @@ def _measure_senses(args: SensesArguments) -> None:
             if value is not None:
                 raise UsageError(f"--{name} needs --near.", argument=name, value=value)
     elif args.out is not None:
-        raise UsageError("--near and --out exclude each other: remove one.", argument="near")
+        raise UsageError("--near conflicts with --out. Remove one of them.", argument="near")
     if args.top < 1:
-        raise UsageError(f"--top must be at least 1, not {args.top}.", argument="top", value=args.top)
+        raise UsageError(f"--top must be at least 1, got {args.top}.", argument="top", value=args.top)
     if args.skip_bad_rows and not args.sentences:
-        raise UsageError("--skip-bad-rows needs a file of sentences.", argument="skip_bad_rows")
+        raise UsageError("--skip-bad-rows needs a file of sentences. Add one, or remove it.", argument="skip_bad_rows")
     from regard.data.senses import read_senses, synthetic_senses
 
     sentences = synthetic_senses()
@@ -117,10 +117,10 @@ def _measure_transfer(args: TransferArguments, settings: dict[str, Any]) -> None
 
 
 def _check_arguments(args: SensesArguments | TransferArguments, files: tuple[Path, ...], argument: str) -> None:
-    """Refuse requests that are wrong for every model."""
+    """Raise for arguments that are wrong for every model."""
     check_folder(args.model)
     if len(files) > 1:
-        message = f"{argument.upper()} is one table, not {len(files)} files."
+        message = f"{argument.upper()} must be one table, got {len(files)} files."
         raise UsageError(message, argument=argument, value=len(files))
     if args.out is not None:
         check_drawing(args.out, force=args.force)

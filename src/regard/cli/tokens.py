@@ -1,4 +1,4 @@
-"""`regard tokens`: the tokens of a text or of the words of a file, and the merges of a tokenizer."""
+"""`regard tokens`: show the tokens of a text or of the words of a file, and save the merges of a tokenizer."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ NUM_SHOWN = 10  # words in each list of --frequency
 class TokensArguments:
     """Show the tokens of a text in color, with their ids and the merges that formed them.
 
-    With --frequency instead of TEXT, show whether rare words have more tokens: the most frequent words of a file, the
-    words with most tokens, and the Spearman correlation of count and number of tokens (null in JSON if it is undefined
-    because all words have the same number). With --save-merges, write the files of a BPE tokenizer.
+    With --frequency instead of TEXT, show whether rare words have more tokens. The output lists the most frequent words
+    of a file, the words with the most tokens, and the Spearman correlation of word count and number of tokens (null in
+    JSON if it is undefined because all words have the same number of tokens). With --save-merges, write the vocabulary
+    and merges of a BPE tokenizer.
     """
 
     model: tyro.conf.Positional[Path] = option("Model folder.")
     text: tyro.conf.Positional[tuple[str, ...]] = option("Text to tokenize, in quotes.", ())
-    side: Literal["source", "target"] = option("Tokenizer to use, if source and target have their own.", "source")
-    frequency: Path | None = option("Text file or table whose words to count.", None)
+    side: Literal["source", "target"] = option("Which tokenizer of a translator to use.", "source")
+    frequency: Path | None = option("Count the words of this text file or table.", None)
     text_column: str | None = option("With --frequency: name or number of the column with the texts.", None)
-    save_merges: Path | None = option("Folder for vocab.json and merges.txt, the format of GPT-2.", None)
+    save_merges: Path | None = option("Folder in which to save vocab.json and merges.txt (the format of GPT-2).", None)
     out: Path | None = option("Also write a file: colored tokens as .html, .svg or .png; --frequency as .csv.", None)
     force: bool = option("Replace existing files.", False)
-    json: bool = option("Print JSON; with --frequency, all words.", False)
+    json: bool = option("Print JSON; with --frequency, it includes all words.", False)
 
 
 def main(verb: str, words: list[str]) -> None:
@@ -61,7 +62,7 @@ def main(verb: str, words: list[str]) -> None:
 
 
 def _check(args: TokensArguments) -> None:
-    """Refuse wrong requests before the tokenizer is loaded."""
+    """Raise for wrong arguments before the tokenizer is loaded."""
     given = {"text": args.text, "frequency": args.frequency, "save_merges": args.save_merges}
     used = [name for name, value in given.items() if value not in ((), None)]
     if len(used) != 1 or len(args.text) > 1:

@@ -48,7 +48,7 @@ def main(verb: str, words: list[str]) -> None:
         description=_description(spec, architecture),
     )
     if args.out is None:
-        raise UsageError("--out is missing: add a run folder, for example --out runs/mine.", argument="out")
+        raise UsageError("--out is missing. Add a run folder, for example --out runs/mine.", argument="out")
     from regard.api import run_training
     from regard.training.callbacks import default_progress
 
@@ -95,8 +95,8 @@ def _description(spec: TaskSpec, architecture: Architecture) -> str:
 
 
 def resume_command(words: Sequence[str], *, steps: int | None = None) -> str:
-    """The user's command line with --resume instead of --force, ready to paste; `steps` replaces its budget."""
-    end = words.index("--") if "--" in words else len(words)  # what follows are data files
+    """Return the user's command with --resume instead of --force; `steps` replaces its budget."""
+    end = words.index("--") if "--" in words else len(words)  # words after -- are data files
     kept: list[str] = []
     remaining = iter(words[:end])
     for word in remaining:
@@ -111,7 +111,7 @@ def resume_command(words: Sequence[str], *, steps: int | None = None) -> str:
 
 
 def _program() -> list[str]:
-    """How this program was called: by its name if the shell finds it, else by its path."""
+    """Return the words that start this program: its name if the shell finds it, otherwise its path."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py" and called.parent.name == "regard":
         return [sys.executable, "-m", "regard"]

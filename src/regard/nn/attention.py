@@ -7,8 +7,9 @@
 
 Models call `attention`, which uses the fused kernel. `attention_weights` computes the weights themselves.
 
-A scorer says how well a query matches a key: q (B, H, T, Dq), k (B, H, S, Dk) → scores (B, H, T, S).
-`MultiHeadAttention` takes any of them as `scorer`; all heads share its weights. Only `ScaledDotProduct` is fused.
+A scorer computes how well a query matches a key: q (B, H, T, Dq), k (B, H, S, Dk) → scores (B, H, T, S).
+`MultiHeadAttention` takes any scorer as `scorer`; all heads share the scorer's weights. Only `ScaledDotProduct` is
+fused.
 
 | class | paper | score |
 |---|---|---|
@@ -40,7 +41,7 @@ SHORT = 96  # tokens up to which training on a CPU uses `ShortAttention`
 
 
 class Scorer(Protocol):
-    """Scores every query against every key."""
+    """Computes a score for every pair of query and key."""
 
     def __call__(self, q: Tensor, k: Tensor, /) -> Tensor: ...
 
@@ -86,7 +87,7 @@ class General(nn.Module):
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: AttentionMask = NO_MASK, *, scorer: Scorer | None = None) -> Tensor:
-    """The attention weights of each query over the keys: (B, H, T, S); each row sums to 1.
+    """Return the attention weights of each query over the keys: (B, H, T, S); each row sums to 1.
 
     A masked key gets exactly 0. A query that may attend to nothing gets a row of zeros.
     """
@@ -108,14 +109,14 @@ def attention(
     dropout: float = 0.0,
     training: bool = False,
 ) -> Tensor:
-    """The values, averaged by the attention weights: (B, H, T, Dv).
+    """Return the mean of the values, weighted by the attention weights: (B, H, T, Dv).
 
-    `dropout` is the fraction of weights set to zero. Without it, the scaled dot product runs in torch's fused kernel
-    and the weights never exist in memory. With `training`, short sequences on a CPU use `ShortAttention` instead.
+    `dropout` is the fraction of weights set to zero. Without dropout, the scaled dot product runs in torch's fused
+    kernel, which never stores the weights. With `training`, short sequences on a CPU use `ShortAttention` instead.
     """
     if k.shape[-2] != v.shape[-2]:
         shapes = tuple(k.shape), tuple(v.shape)
-        message = f"K has shape {shapes[0]} and V {shapes[1]}: give one value for each key."
+        message = f"K has shape {shapes[0]} and V has shape {shapes[1]}. Give one value for each key."
         raise UsageError(message, argument="v", value=shapes)
     scorer = scorer or ScaledDotProduct()
     if dropout or not isinstance(scorer, ScaledDotProduct):
@@ -143,8 +144,8 @@ def repeat_kv(x: Tensor, num_heads: int) -> Tensor:
 class ShortAttention(torch.autograd.Function):
     """Attention in plain matrix products that stores its weights for the backward pass.
 
-    torch's fused kernel computes the weights again in the backward pass, which pays off for long sequences only.
-    `allowed` is the dense mask; None allows all.
+    torch's fused kernel recomputes the weights in the backward pass, which is faster only for long sequences. `allowed`
+    is the dense mask; None means no mask.
     """
 
     @staticmethod

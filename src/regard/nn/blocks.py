@@ -40,7 +40,7 @@ class BlockCache:
 
 
 class Block(nn.Module):
-    """Self-attention, cross-attention if there is one, feed-forward."""
+    """Self-attention, optional cross-attention and feed-forward, each with a residual connection."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Block(nn.Module):
         return out
 
     def forward_at(self, places: Tensor, x: Tensor, mask: AttentionMask = NO_MASK) -> Tensor:
-        """x (B, T, D) → the output at `places` of the B·T positions, (P, D). For encoders; skips hooks."""
+        """x (B, T, D) → the output at `places`, indices into the B·T positions: (P, D). For encoders; skips hooks."""
         here = self.self_residual(x, lambda x: self.self_attention(x, mask)).flatten(0, 1)[places]  # (P, D)
         out: Tensor = self.feed_forward_residual(here, self.feed_forward)
         return out

@@ -1,4 +1,4 @@
-"""Options of layers and adapters. Does not import torch, so that configs are checked before it is loaded."""
+"""Options of layers and adapters. Does not import torch, so that configs are checked before torch is loaded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 
 
 class LoRAConfig(Config):
-    """Low-rank adapters beside frozen weights (Hu et al. 2021)."""
+    """Low-rank adapters for frozen weights (LoRA, Hu et al. 2021)."""
 
     lora_rank: int = Field(8, ge=1, description="Rank of each adapter.")
     lora_alpha: float = Field(16.0, gt=0, description="Adapters are scaled by lora_alpha / lora_rank.")
-    lora_targets: Literal["attention", "all"] = Field("attention", description="Matrices with an adapter.")
+    lora_targets: Literal["attention", "all"] = Field(
+        "attention", description="Matrices that get an adapter: those of attention, or all."
+    )

@@ -1,15 +1,15 @@
-"""Hooks: read or replace values inside a model, without leaving anything behind on it.
+"""Hooks: read or replace values inside a model, without changing the model itself.
 
 A model has hook points, each with an address such as `decoder.2.cross`.
 
-- `with capture(model) as trace:` records, at every attention, the scorer, the queries and keys as they were scored,
-  and the mask. The forward pass stays on the fused kernel; weights are computed later, for the layer, heads and rows
-  that are read. Memory grows with tokens × d_model.
+- `with capture(model) as trace:` records, at every attention layer, the scorer, the queries and keys as they were
+  scored, and the mask. The forward pass stays on the fused kernel. Weights are computed later, only for the layer,
+  heads and rows that are read. Memory grows with tokens × d_model.
 - `with edit(model, address, change):` replaces a value inside the block: `change(value) -> value`.
-- `with observe(model, address, …) as seen:` stores values as they pass, unchanged.
+- `with observe(model, address, …) as seen:` stores values without changing them.
 
 Active hooks live in a `ContextVar`, so threads and nested blocks do not see each other's hooks, and nothing stays on
-the model. Compiled code has no hook points: inside the block the eager path runs.
+the model. Compiled code has no hook points, so models run in eager mode inside a block.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Traceable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Hook:
-    """An active block: the hook points of its model, those that it changes, and the trace that it fills."""
+    """An active `with` block: the hook points of its model, its changes to their values, and its trace."""
 
     addresses: Mapping[nn.Module, str]
     changes: Mapping[nn.Module, Change] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class HookPoint(nn.Module):
 
 
 class AttentionHook(nn.Module):
-    """Records queries, keys and mask of an attention. Returns weights only if an `edit` block changed them."""
+    """Records queries, keys and mask of an attention layer. Returns weights only if an `edit` block changed them."""
 
     def forward(self, scorer: Scorer, q: Tensor, k: Tensor, mask: AttentionMask) -> Tensor | None:
         if torch.compiler.is_compiling():
@@ -84,7 +84,7 @@ class AttentionHook(nn.Module):
 
 @dataclass(frozen=True)
 class CapturedQK:
-    """The inputs of one attention's scores, from which its weights are computed on demand."""
+    """The queries, keys and mask of one attention layer, from which its weights are computed on demand."""
 
     address: str
     scorer: Scorer
@@ -95,7 +95,7 @@ class CapturedQK:
     def weights(
         self, *, batch: Selection = slice(None), heads: Selection | None = None, rows: Selection | None = None
     ) -> Tensor:
-        """The weights of these rows and heads, before dropout: (B, H, T, S). No others are computed."""
+        """Compute the weights of the selected texts, heads and rows, before dropout: (B, H, T, S)."""
         texts, num_heads, num_rows = self.q.shape[:3]
         chosen_rows = _indices(batch, texts)
         q, k, mask = self.q[chosen_rows], self.k[chosen_rows], self.mask.select(chosen_rows)
@@ -114,7 +114,7 @@ class CapturedQK:
 
 
 def _indices(selection: Selection, count: int) -> Tensor:
-    """The selected indices from 0 to `count` - 1; negative ones count from the end."""
+    """Return the selected indices from 0 to `count` - 1; negative indices count from the end."""
     indices = torch.arange(count)
     if isinstance(selection, slice):
         return indices[selection]
@@ -154,19 +154,19 @@ class Trace:
     def weights(
         self, address: str, *, batch: int = 0, heads: Selection | None = None, rows: Selection | None = None
     ) -> Tensor:
-        """The weights of one text at one address: (H, T, S)."""
+        """Return the weights of one text at one address: (H, T, S)."""
         return self[address].weights(batch=batch, heads=heads, rows=rows)[0]
 
     def labels(self, address: str, batch: int = 0) -> tuple[list[str], list[str]]:
-        """The tokens of the queries and the tokens of the keys."""
+        """Return the tokens of the queries and the tokens of the keys."""
         captured = self[address]
         queries, keys = streams(address)
         return self._tokens(queries, batch, captured.q.shape[2]), self._tokens(keys, batch, captured.k.shape[2])
 
     def attentions(self, kind: str) -> tuple[Tensor, ...]:
-        """All weights of `encoder.self`, `decoder.self` or `decoder.cross`: per layer (B, H, T, S).
+        """Return the weights of `encoder.self`, `decoder.self` or `decoder.cross`: (B, H, T, S) for each layer.
 
-        This is the shape that other tools expect; memory grows with tokens².
+        Other tools expect this shape. Memory grows with tokens².
         """
         self._check_captured()
         stack, _, which = kind.partition(".")
@@ -186,7 +186,7 @@ class Trace:
         if rows is None:
             return [str(i) for i in range(count)]
         if not -len(rows) <= batch < len(rows):
-            message = f"there is no text {batch}: the {stream} has the tokens of {len(rows)} texts."
+            message = f"there is no text {batch}. Use 0 to {len(rows) - 1}, the texts of the {stream}."
             raise UsageError(message, argument="batch", value=batch, allowed=range(len(rows)))
         return list(rows[batch])[:count]
 
@@ -195,7 +195,7 @@ class Trace:
 def capture(
     model: nn.Module | Traceable, *, tokens: Mapping[str, Sequence[Sequence[str]]] | None = None, grad: bool = False
 ) -> Iterator[Trace]:
-    """Record every attention of `model` inside the block. A second forward pass replaces the first."""
+    """Record every attention layer of `model` inside the block. A second forward pass replaces the first."""
     trace = Trace(tokens or {}, keep_graph=grad)
     with _activated(_Hook(addresses_of(model), trace=trace)):
         yield trace
@@ -203,12 +203,15 @@ def capture(
 
 @contextlib.contextmanager
 def edit(model: nn.Module | Traceable, address: str, change: Change) -> Iterator[None]:
-    """Replace the value at `address` by `change(value)` inside the block.
+    """Replace the value at `address` with `change(value)` inside the block.
 
-    At an attention's own address (`decoder.2.cross`) the value is its weights (B, H, T, S); at
-    `decoder.2.cross.input` it is the input (B, T, D), at `.memory` the memory of a cross-attention (B, S, D), at
-    `.values` V (B, H or fewer, S, Dh), at `.heads` the output of each head (B, H, T, Dh); at `decoder.2.feed_forward`
-    it is the output of the feed-forward layer, and at `decoder.2` the output of the block (B, T, D).
+    | address | value |
+    |---|---|
+    | `decoder.2` | output of the block (B, T, D) |
+    | `decoder.2.feed_forward` | output of the feed-forward layer (B, T, D) |
+    | `decoder.2.cross` | attention weights (B, H, T, S) |
+    | `decoder.2.cross.input`, `….memory` | input (B, T, D), memory of cross-attention (B, S, D) |
+    | `decoder.2.cross.values`, `….heads` | V (B, H or fewer, S, Dh), output of each head (B, H, T, Dh) |
     """
     addresses = addresses_of(model)
     if address not in addresses.values():
@@ -219,10 +222,10 @@ def edit(model: nn.Module | Traceable, address: str, change: Change) -> Iterator
 
 @contextlib.contextmanager
 def observe(model: nn.Module | Traceable, *wanted: str) -> Iterator[dict[str, Tensor]]:
-    """Store the values at the addresses `wanted`: the last one that passed at each.
+    """Store the values at the addresses `wanted`; if there are several forward passes, the last value.
 
-    The addresses are those of `edit`, except an attention's own: its weights are not computed in the forward pass. Use
-    `capture` for them.
+    The addresses are those of `edit`, except that of an attention layer itself, whose weights are not computed in the
+    forward pass. Use `capture` for weights.
     """
     addresses = addresses_of(model)
     points: dict[nn.Module, str] = {p: address for p, address in addresses.items() if isinstance(p, HookPoint)}
@@ -245,12 +248,12 @@ def _activated(hook: _Hook) -> Iterator[None]:
     _active.set((*_active.get(), hook))
     try:
         yield
-    finally:  # remove only this hook, so that blocks may end in any order
+    finally:  # remove only this hook: blocks may end in any order
         _active.set(tuple(other for other in _active.get() if other is not hook))
 
 
 def has_hooks(model: nn.Module) -> bool:
-    """Whether `capture`, `edit` or `observe` is active on this model."""
+    """Return whether `capture`, `edit` or `observe` is active on this model."""
     return any(not hook.addresses.keys().isdisjoint(model.modules()) for hook in _active.get())
 
 
@@ -259,7 +262,7 @@ SHORT = {"self_attention": "self", "cross_attention": "cross", "attention_hook":
 
 
 def addresses_of(model: nn.Module | Traceable) -> dict[nn.Module, str]:
-    """Every hook point of a model, or of a predictor's model, with its address: the path of its module, shortened."""
+    """Return every hook point of a model, or of a predictor's model, with its address, a shortened module path."""
     addresses: dict[nn.Module, str] = {}
     for path, module in (model if isinstance(model, nn.Module) else model.trace_root).named_modules():
         if isinstance(module, HookPoint | AttentionHook):
@@ -269,6 +272,6 @@ def addresses_of(model: nn.Module | Traceable) -> dict[nn.Module, str]:
 
 
 def streams(address: str) -> tuple[str, str]:
-    """The token streams of the queries and of the keys, for the address of an attention."""
+    """Return the token streams ("encoder" or "decoder") of the queries and of the keys at an attention address."""
     stack = address.split(".")[0]
     return (stack, "encoder") if address.endswith(".cross") else (stack, stack)

@@ -1,6 +1,6 @@
-"""Building a model: with weights from a seed, or without weights for loading.
+"""Build a model with weights from a seed, or without weights for loading.
 
-Initializing weights takes longer than reading those that replace them, and `torch.device("meta")` imports
+Initializing weights takes longer than reading the weights that replace them, and `torch.device("meta")` imports
 `torch._dynamo`, which takes seconds. Inside `empty_weights()`, parameters are placeholders: they have a shape, but
 all their elements share one number in memory.
 
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 NEAR = 4  # window size on either side
 NEIGHBORS = 2048  # the most frequent tokens are counted as neighbors
-SMOOTHING = 0.75  # exponent of a neighbor's frequency, so that rare ones do not dominate
+SMOOTHING = 0.75  # exponent of a neighbor's frequency, so that rare neighbors do not dominate
 CHUNK = 1 << 22  # positions counted at a time
 
 M = TypeVar("M", bound=nn.Module)
@@ -50,18 +50,18 @@ def empty_weights() -> Iterator[None]:
 
 
 def weights_are_empty() -> bool:
-    """Whether an `empty_weights` block is active: then there is nothing to initialize."""
+    """Return whether an `empty_weights` block is active, in which weights are not initialized."""
     return _empty.get()
 
 
 def new_parameter(*shape: int) -> nn.Parameter:
-    """An uninitialized parameter; inside `empty_weights`, a placeholder."""
-    is_empty = weights_are_empty() and math.prod(shape) > 1  # a single element cannot be told apart by its strides
+    """Return an uninitialized parameter; inside `empty_weights`, a placeholder."""
+    is_empty = weights_are_empty() and math.prod(shape) > 1  # placeholders are recognized by their strides
     return nn.Parameter(torch.empty(()).expand(shape) if is_empty else torch.empty(shape))
 
 
 def is_placeholder(tensor: Tensor) -> bool:
-    """Whether a parameter was made inside `empty_weights` and has no weights yet."""
+    """Return whether a parameter was created inside `empty_weights` and has no weights yet."""
     return tensor.is_meta or (tensor.numel() > 1 and not any(tensor.stride()))
 
 
@@ -78,7 +78,7 @@ class Linear(nn.Linear):
 
 
 def ppmi_vectors(ids: npt.NDArray[np.integer], vocab_size: int, d_model: int) -> Tensor:
-    """The vectors of all tokens, (vocab_size, d_model), of length 1; zeros for those that never occur."""
+    """Return vectors of length 1 for all tokens: (vocab_size, d_model). Tokens that never occur get zeros."""
     ppmi = torch.from_numpy(_ppmi(_counts(ids, vocab_size)))  # (vocab_size, neighbors)
     vectors = torch.zeros(vocab_size, d_model)
     rank = min(d_model, *ppmi.shape)
@@ -90,7 +90,7 @@ def ppmi_vectors(ids: npt.NDArray[np.integer], vocab_size: int, d_model: int) ->
 
 
 def _counts(ids: npt.NDArray[np.integer], vocab_size: int) -> npt.NDArray[np.float32]:
-    """Counts of each token near each frequent token, weighted by 1 / distance: (vocab_size, neighbors)."""
+    """Count how often each token occurs near each frequent token, weighted by 1 / distance: (vocab_size, neighbors)."""
     size = min(NEIGHBORS, vocab_size)
     frequent = np.argsort(-np.bincount(ids, minlength=vocab_size), kind="stable")[:size]
     place = np.full(vocab_size, -1, dtype=np.int64)
@@ -112,7 +112,7 @@ def _counts(ids: npt.NDArray[np.integer], vocab_size: int) -> npt.NDArray[np.flo
 
 
 def _ppmi(counts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The positive part of log P(neighbor | token) / P(neighbor)."""
+    """Return the positive part of log (P(neighbor | token) / P(neighbor))."""
     frequency = counts.sum(axis=0) ** SMOOTHING
     conditional = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-9)
     with np.errstate(divide="ignore", invalid="ignore"):

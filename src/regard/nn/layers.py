@@ -7,8 +7,8 @@
 | FeedForward | Vaswani et al. 2017 | f(x W₁ + b₁) W₂ + b₂, the same for every position |
 
 On a CPU torch draws one 32-bit number for each element that dropout may set to zero, which takes longer than the matrix
-products of a small model. `Dropout` draws one random byte: p is rounded to a 256th, and the remaining elements are
-scaled by exactly the fraction that remains, so the expectation is unchanged.
+products of a small model. `Dropout` draws one random byte per element: p is rounded to a multiple of 1/256, and the
+remaining elements are divided by exactly the fraction that remains, so the expectation is unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _source: ContextVar[torch.Generator | None] = ContextVar("regard_dropout_source"
 
 @contextmanager
 def use_generator(generator: torch.Generator) -> Iterator[None]:
-    """Inside the block, dropout on a CPU draws from `generator`; parallel threads need one each."""
+    """Inside the block, dropout on a CPU draws from `generator`; each parallel thread needs its own generator."""
     token = _source.set(generator)
     try:
         yield
@@ -40,7 +40,7 @@ def use_generator(generator: torch.Generator) -> Iterator[None]:
 
 
 def generator() -> torch.Generator | None:
-    """The generator that a training step draws from; None for torch's own."""
+    """Return the generator that a training step draws from; None means torch's default generator."""
     return _source.get()
 
 
@@ -87,7 +87,7 @@ def set_dropout_scale(model: nn.Module, scale: float) -> None:
 
 
 class LayerNorm(nn.Module):
-    """Each vector shifted to mean 0 and scaled to variance 1, then γ and β (Ba et al. 2016)."""
+    """Shifts each vector to mean 0 and scales it to variance 1, then applies γ and β (Ba et al. 2016)."""
 
     def __init__(self, dim: int, *, elementwise_affine: bool = True, bias: bool = True, eps: float = 1e-5) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Each vector scaled to root mean square 1, then γ (Zhang and Sennrich 2019)."""
+    """Scales each vector to root mean square 1, then applies γ (Zhang and Sennrich 2019)."""
 
     def __init__(self, dim: int, *, elementwise_affine: bool = True, eps: float = 1e-6) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class RMSNorm(nn.Module):
 
 
 class _RMSNormalize(torch.autograd.Function):
-    """x / rms(x) with its gradient in two passes over memory; torch's own takes many more on a CPU."""
+    """x / rms(x) with a custom backward pass that reads memory twice; autograd needs many more passes on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
@@ -169,7 +169,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between them. `swiglu` doubles the first; one half gates the other."""
+    """Two linear layers with an activation in between. With `swiglu`, the first has two halves; one gates the other."""
 
     def __init__(
         self, d_model: int, *, d_ff: int, activation: str = "relu", bias: bool = True, dropout: float = 0.0

@@ -8,7 +8,7 @@
 | scale | α / r | – |
 
 An adapted layer computes W₀x + b + α/r · B(Ax). B starts at zero, so an adapted model starts out identical to its base
-model. `merge` replaces W₀ by W₀ + α/r · BA and returns to a plain model, without overhead at inference.
+model. `merge` replaces W₀ with W₀ + α/r · BA and returns to a plain model, without overhead at inference.
 
 A matrix that joins several projections, such as qkv_proj, gets one adapter: the projections share A, and each has its
 own rows of B.
@@ -27,7 +27,7 @@ from regard.utils.errors import UsageError
 
 
 class LoRALinear(Linear):
-    """A linear layer with an adapter. It takes over the weight and bias of the layer it replaces."""
+    """A linear layer with an adapter. It uses the weight and bias of the layer it replaces."""
 
     def __init__(self, base: nn.Linear, *, rank: int, alpha: float) -> None:
         with empty_weights():
@@ -42,7 +42,7 @@ class LoRALinear(Linear):
         return super().forward(x) + self.scale * F.linear(F.linear(x, self.lora_a), self.lora_b)
 
     def merged(self) -> nn.Linear:
-        """The equivalent plain layer. The sum is computed in float64 and rounded once."""
+        """Return the equivalent plain layer. The sum is computed in float64 and rounded once."""
         with empty_weights():
             plain = Linear(self.in_features, self.out_features, bias=self.bias is not None)
         change = self.scale * (self.lora_b.detach().double() @ self.lora_a.detach().double())
@@ -56,10 +56,10 @@ def add_adapters(model: nn.Module, config: LoRAConfig, *, seed: int) -> None:
     adapts_all = config.lora_targets == "all"
     chosen = [linear for linear in _linears(model) if adapts_all or isinstance(linear[0], MultiHeadAttention)]
     if any(isinstance(layer, LoRALinear) for _, _, layer in chosen):
-        raise UsageError("this model has adapters already. Merge them before you add new ones.", argument="model")
+        raise UsageError("this model already has adapters. Merge them before you add new ones.", argument="model")
     narrowest = min((min(layer.weight.shape) for _, _, layer in chosen), default=0)
     if config.lora_rank > narrowest:
-        message = f"lora_rank must be at most {narrowest}, the size of the smallest matrix, not {config.lora_rank}."
+        message = f"lora_rank must be at most {narrowest}, the smallest dimension of a matrix, not {config.lora_rank}."
         raise UsageError(message, argument="lora_rank", value=config.lora_rank)
     model.requires_grad_(False)
     with torch.random.fork_rng(devices=[]):
@@ -69,7 +69,7 @@ def add_adapters(model: nn.Module, config: LoRAConfig, *, seed: int) -> None:
 
 
 def adapter_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Only the tensors of the adapters, by name."""
+    """Return the tensors of the adapters by name."""
     layers = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, LoRALinear)]
     return {f"{name}.{part}": getattr(layer, part).detach() for name, layer in layers for part in ("lora_a", "lora_b")}
 
@@ -83,6 +83,6 @@ def merge(model: nn.Module) -> None:
 
 
 def _linears(model: nn.Module) -> list[tuple[nn.Module, str, nn.Linear]]:
-    """Every linear layer of a model, with its parent module and its name there."""
+    """Return every linear layer of a model, with its parent module and its attribute name in the parent."""
     children = [(parent, name, layer) for parent in model.modules() for name, layer in parent.named_children()]
     return [(parent, name, layer) for parent, name, layer in children if isinstance(layer, nn.Linear)]

@@ -34,7 +34,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         mean_weight = weight.mean(dim=0)
         mean_bias = bias.mean() if bias is not None else None
         grad_hidden = torch.empty_like(hidden) if needs_grad else None
-        # A frozen matrix, as with LoRA, skips the larger of the two products.
+        # If the matrix is frozen, as with LoRA, the larger of the two products is skipped.
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         grad_bias = torch.zeros_like(bias) if needs_grad and bias is not None else None
         for start in range(0, rows, SLICE):
@@ -80,7 +80,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, targets: Tensor, *, bias: Tensor | None = None, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The label-smoothed loss to train on and the plain cross-entropy to report, both averaged over rows.
+    """Return the label-smoothed loss for training and the plain cross-entropy for reports, both averaged over rows.
 
     hidden (rows, D), weight (V, D), targets (rows,), bias (V,).
     """

@@ -1,7 +1,8 @@
 """Attention masks. `True` means *may attend*, as in torch's `scaled_dot_product_attention`.
 
-An `AttentionMask` is a small object: causal, lengths, window or a dense array; `&` combines them. It becomes a dense
-tensor late, so that `attention` can use the kernel's own causal path. This is the only module that builds masks.
+An `AttentionMask` is a small object: causal, lengths, window or a dense array; `&` combines masks. It is converted to a
+dense tensor as late as possible, so that `attention` can use the kernel's causal path. This is the only module that
+builds masks.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from regard.utils.errors import UsageError
 
 @dataclass(frozen=True, eq=False)
 class AttentionMask:
-    """Which keys each query may attend to. The empty `AttentionMask()` allows all of them.
+    """Which keys each query may attend to. The empty `AttentionMask()` allows all keys.
 
-    Queries are the *last* positions of the keys where `is_causal` or `window` is set: with T queries and S keys,
+    If `is_causal` or `window` is set, queries are the *last* positions of the keys: with T queries and S keys,
     query t has key position S - T + t, as in a decoder with a cache.
     """
 
@@ -40,7 +41,7 @@ class AttentionMask:
 
     @property
     def is_unmasked(self) -> bool:
-        """Whether every query may attend to every key."""
+        """Return whether every query may attend to every key."""
         return not self.is_causal and self._is_unlimited
 
     @property
@@ -52,11 +53,11 @@ class AttentionMask:
         return all(limit is None for limit in (self.lengths, self.starts, self.window, self.allowed))
 
     def materialize(self, queries: int, keys: int, device: torch.device | str | None = None) -> AttentionMask:
-        """The same mask as a dense tensor, computed once for all layers. A causal or empty mask stays as it is."""
+        """Return the mask with a dense tensor, computed once for all layers. A causal or empty mask is unchanged."""
         return self if self._is_unlimited else AttentionMask(allowed=self.dense(queries, keys, device))
 
     def dense(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
-        """The mask as booleans, broadcastable to (B, H, T, S)."""
+        """Return the mask as a boolean tensor, broadcastable to (B, H, T, S)."""
         allowed = torch.ones(1, 1, 1, keys, dtype=torch.bool, device=device)
         key = torch.arange(keys, device=device)
         query = torch.arange(keys - queries, keys, device=device)[:, None]
@@ -71,14 +72,14 @@ class AttentionMask:
         return allowed if self.allowed is None else allowed & self.allowed.to(device)
 
     def select(self, rows: Tensor) -> AttentionMask:
-        """The same mask for these rows of the batch, in this order."""
+        """Return the mask for these rows of the batch, in this order."""
         lengths, starts, allowed = (
             x if x is None or len(x) == 1 else x[rows] for x in (self.lengths, self.starts, self.allowed)
         )
         return replace(self, lengths=lengths, starts=starts, allowed=allowed)
 
     def select_heads(self, heads: Tensor) -> AttentionMask:
-        """The same mask for these heads; only an explicit mask differs between heads."""
+        """Return the mask for these heads; only an explicit mask can differ between heads."""
         if self.allowed is None or self.allowed.shape[1] == 1:
             return self
         return replace(self, allowed=self.allowed[:, heads])
@@ -120,7 +121,7 @@ def dense(allowed: Tensor) -> AttentionMask:
 
 
 def padding(attention_mask: Tensor) -> AttentionMask:
-    """The mask for a Hugging Face `attention_mask`: (B, S), 1 or True for a token, 0 or False for padding."""
+    """Return the mask for a Hugging Face `attention_mask`: (B, S), 1 or True for a token, 0 or False for padding."""
     if attention_mask.dim() != 2:
         shape = tuple(attention_mask.shape)
         raise UsageError(f"attention_mask must have shape (B, S), not {shape}.", argument="attention_mask", value=shape)
@@ -128,7 +129,7 @@ def padding(attention_mask: Tensor) -> AttentionMask:
 
 
 def pad(rows: Sequence[Sequence[int]], pad_id: int, *, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """Rows of ids → (rows, longest), padded at the end, and the length of each row."""
+    """Return rows of ids as a tensor (rows, longest), padded at the end, and the length of each row."""
     row_lengths = [len(row) for row in rows]
     longest = max(row_lengths)
     ids = torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], device=device)

@@ -1,11 +1,11 @@
-"""Multi-head attention: several heads in parallel, joined by W^O. Its key-value cache holds earlier tokens.
+"""Multi-head attention: several heads in parallel, combined by W^O, with a key-value cache.
 
 | here | paper | shape |
 |---|---|---|
 | query, key and value parts of qkv_proj (self) or q_proj and kv_proj (cross) | W^Q, W^K, W^V | (D, H · Dh) |
 | out_proj | W^O | (H · Dh, D) |
 
-`hooks` reads and changes the attention weights.
+The module `hooks` can read and change the attention weights.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from regard.utils.errors import UsageError
 
 
 class KVCache:
-    """The keys and values of one attention: (B, H, length, Dh), with spare capacity."""
+    """The keys and values of one attention layer: (B, H, length, Dh), with spare capacity."""
 
     def __init__(self) -> None:
         self.length = 0
         self._pair: tuple[Tensor, ...] = ()  # keys and values; nothing before the first `append`
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the newest keys and values; returns all of them."""
+        """Append new keys and values; return all keys and values."""
         start, end = self.length, self.length + k.shape[2]
         pair = self._pair or (k[:, :, :0], v[:, :, :0])
         self._pair = tuple(_with_capacity(x, start, end) for x in pair)
@@ -41,7 +41,7 @@ class KVCache:
 
     def read(self) -> tuple[Tensor, Tensor]:
         if not self._pair:
-            raise UsageError("this cache is empty; run a forward pass with it first.", argument="cache")
+            raise UsageError("this cache is empty. Run a forward pass with it first.", argument="cache")
         keys, values = self._pair
         return keys[:, :, : self.length], values[:, :, : self.length]
 
@@ -65,7 +65,7 @@ class KVCache:
 
 
 def _with_capacity(x: Tensor, length: int, end: int) -> Tensor:
-    """`x` with capacity for `end` positions, `length` of them in use. It doubles, so that copying stays cheap."""
+    """Return `x` with capacity for `end` positions, `length` of them in use. It doubles, so that copies are rare."""
     if x.shape[2] >= end:
         return x
     larger = x.new_empty(*x.shape[:2], max(end, 2 * length), x.shape[3])
@@ -76,7 +76,7 @@ def _with_capacity(x: Tensor, length: int, end: int) -> Tensor:
 class MultiHeadAttention(nn.Module):
     """Self-attention, or cross-attention over a `memory`.
 
-    num_heads × head_dim need not equal d_model. Fewer key-value heads than heads give grouped-query attention.
+    num_heads × head_dim may differ from d_model. If num_kv_heads < num_heads, this is grouped-query attention.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class MultiHeadAttention(nn.Module):
         scorer: Scorer | None = None,  # scaled dot product if None; see `attention`
         rotary: RotaryPositions | None = None,
         qk_norm: bool = False,  # RMS-normalize queries and keys before scoring
-        qk_scale: bool = False,  # and multiply each of their dimensions by a learned factor
-        eps: float = 1e-6,  # of that norm
+        qk_scale: bool = False,  # multiply each dimension of normalized queries and keys by a learned factor
+        eps: float = 1e-6,  # epsilon of qk_norm
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -105,14 +105,14 @@ class MultiHeadAttention(nn.Module):
         self.scorer: Scorer = scorer or ScaledDotProduct()
         self.rotary, self.cross = rotary, cross
         q_dim, kv_dim = num_heads * head_dim, self.num_kv_heads * head_dim
-        # One matrix product for what shares its input: q, k and v of self-attention, k and v of cross-attention.
+        # Projections of the same input share a matrix product: q, k, v of self-attention; k, v of cross-attention.
         if cross:
             self.q_proj = Linear(d_model, q_dim, bias=bias)
             self.kv_proj = Linear(d_model, 2 * kv_dim, bias=bias)
         else:
             self.qkv_proj = Linear(d_model, q_dim + 2 * kv_dim, bias=bias)
         self.norm = RMSNorm(head_dim, elementwise_affine=False, eps=eps) if qk_norm else None
-        self.qk_scale = nn.Parameter(torch.ones(2, head_dim)) if qk_norm and qk_scale else None  # of queries, of keys
+        self.qk_scale = nn.Parameter(torch.ones(2, head_dim)) if qk_norm and qk_scale else None  # queries, keys
         self.out_proj = Linear(q_dim, d_model, bias=bias)
         self.input_hook, self.memory_hook = HookPoint(), HookPoint() if cross else None
         self.values_hook, self.attention_hook, self.heads_hook = HookPoint(), AttentionHook(), HookPoint()
@@ -127,7 +127,7 @@ class MultiHeadAttention(nn.Module):
         padding: Tensor | None = None,
         first: int | None = None,
     ) -> Tensor:
-        """x (B, T, D) → (B, T, D). `memory` (B, S, D) holds the keys and values of cross-attention.
+        """x (B, T, D) → (B, T, D). `memory` (B, S, D) is the input of the keys and values in cross-attention.
 
         Row b begins with `padding[b]` padding tokens; positions count from the token after them. With `first`, only
         the first `first` positions are queries, and the result is (B, first, D).
@@ -161,12 +161,12 @@ class MultiHeadAttention(nn.Module):
         if cache is not None and cache.length:
             return q, *cache.read()
         if memory is None:
-            raise UsageError("cross-attention needs a memory, or a cache that holds one.", argument="memory")
+            raise UsageError("cross-attention needs `memory`, or a cache that was filled from one.", argument="memory")
         k, v = self.read_memory(memory)
         return q, *(cache.append(k, v) if cache is not None else (k, v))
 
     def read_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and values of cross-attention, (B, H, S, Dh) each."""
+        """Return the keys and values of cross-attention, (B, H, S, Dh) each."""
         if self.memory_hook is not None:
             memory = self.memory_hook(memory)
         k, v = self._split(self.kv_proj(memory)).chunk(2, dim=1)

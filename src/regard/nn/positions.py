@@ -3,7 +3,7 @@
 | here | paper | meaning |
 |---|---|---|
 | position | pos | 0, 1, 2 … |
-| pair | i | which sine-cosine pair of the vector |
+| pair | i | index of a sine-cosine pair in the vector |
 | theta | 10000 | sets the longest wavelength |
 """
 
@@ -55,10 +55,10 @@ def scale_frequencies(
     high_freq_factor: float,
     original_max_position_embeddings: float,
 ) -> Tensor:
-    """The rotary scaling of Llama 3.1, which extends the context by `factor`; arguments as in its config.json.
+    """Scale rotary frequencies as in Llama 3.1, to extend the context by `factor`; arguments as in Llama's config.json.
 
-    A frequency with less than `low_freq_factor` turns within the original context is divided by `factor`; one with
-    more than `high_freq_factor` turns stays; frequencies in between are interpolated.
+    A frequency with fewer than `low_freq_factor` rotations in the original context is divided by `factor`. A frequency
+    with more than `high_freq_factor` rotations is not changed. Frequencies in between are interpolated.
     """
     turns = frequencies * original_max_position_embeddings / (2 * math.pi)
     unscaled = ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0, 1)
@@ -79,7 +79,7 @@ class SinusoidalPositions(nn.Module):
         return x + self.first(start + x.shape[1])[start:].to(x.dtype)
 
     def first(self, length: int) -> Tensor:
-        """The vectors of the first positions: (length, D)."""
+        """Return the vectors of the first positions: (length, D)."""
         if length > len(self.table):
             longer = sinusoids(max(length, 2 * len(self.table)), self.table.shape[-1], layout=self.layout)
             self.table = longer.to(self.table)
@@ -87,7 +87,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds a trained vector for each position, up to `length` of them."""
+    """Adds a learned vector for each of `length` positions."""
 
     def __init__(self, dim: int, *, length: int) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Adds nothing, for models with rotary positions or none."""
+    """Adds nothing; for models with rotary positions or without positions."""
 
     def forward(self, x: Tensor, start: int = 0, padding: Tensor | None = None) -> Tensor:
         return x
@@ -114,7 +114,7 @@ class NoPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotates each pair of a query or key by an angle that grows with its position (Su et al. 2021).
 
-    The dot product of a rotated query and a rotated key depends on their distance only.
+    The dot product of a rotated query and a rotated key depends only on their distance.
     """
 
     cosine: Tensor
@@ -144,7 +144,7 @@ class RotaryPositions(nn.Module):
         return _Rotate.apply(x, cosine, sine)  # type: ignore[no-any-return, no-untyped-call]
 
     def first(self, length: int) -> tuple[Tensor, Tensor]:
-        """The cosines (length, Dh) and sines (length, Dh / 2) of the first positions."""
+        """Return the cosines (length, Dh) and sines (length, Dh / 2) of the first positions."""
         if length > len(self.cosine):
             for name, table in self._tables(max(length, 2 * len(self.cosine)), self.cosine.shape[-1]).items():
                 setattr(self, name, table.to(self.cosine))
@@ -152,7 +152,7 @@ class RotaryPositions(nn.Module):
 
 
 def _places(start: int, end: int, padding: Tensor) -> Tensor:
-    """Positions from `start` to `end` of rows that begin with padding, (B, T); padding has position 0."""
+    """Return the positions from `start` to `end` of rows that begin with padding: (B, T); padding has position 0."""
     return (torch.arange(start, end, device=padding.device) - padding[:, None]).clamp(min=0)
 
 
@@ -166,7 +166,7 @@ def _rotated(x: Tensor, cosine: Tensor, sine: Tensor, *, sign: int = 1) -> Tenso
 
 
 class _Rotate(torch.autograd.Function):
-    """A rotation, whose gradient is the inverse rotation: three passes over memory each way."""
+    """A rotation; the backward pass is the inverse rotation. Both take three passes over memory."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class _Rotate(torch.autograd.Function):
 
 
 def make_positions(kind: str, dim: int, *, layout: str, max_positions: int) -> nn.Module:
-    """The module that adds positions to the embeddings. It adds none for `rotary`, which attention applies."""
+    """Return the module that adds positions to embeddings; for `rotary`, it adds nothing (attention rotates)."""
     if kind == "sinusoidal":
         return SinusoidalPositions(dim, layout=layout)
     if kind == "learned":

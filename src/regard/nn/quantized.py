@@ -1,8 +1,8 @@
-"""Weight quantization for inference: int8 with a scale for each row, or int4 with a scale for each 32 weights.
+"""Weight quantization for inference: int8 with one scale per row, or int4 with one scale per 32 weights.
 
-A `QuantizedWeight` replaces a weight and works with `F.linear` and `F.embedding`, so a quantized model still runs,
-scores and shows its attention; it cannot be trained. Products dequantize to fp32, which is cheap for many rows and
-expensive for one. For generation token by token, use `regard.generation.compiled.decoder`.
+A `QuantizedWeight` replaces a weight and works with `F.linear` and `F.embedding`, so a quantized model can still run,
+score texts and show its attention, but it cannot be trained. Products dequantize to fp32, which is cheap for many rows
+and expensive for one. For generation token by token, use `regard.generation.compiled.decoder`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class QuantizedWeight:
         return self.codes.nbytes + self.scales.nbytes
 
     def dequantize(self, rows: Tensor | slice = slice(None), *, out: Tensor | None = None) -> Tensor:
-        """Rows of the matrix in fp32, (rows, columns). int4 writes into the buffer `out` if there is one."""
+        """Return rows of the matrix in fp32: (rows, columns). For int4, they are written into `out` if it is given."""
         codes, scales = self.codes[rows], self.scales[rows]
         if self.precision == "int8":
             return codes * scales[..., None]
@@ -72,7 +72,7 @@ class QuantizedWeight:
         return NotImplemented
 
     def _buffer(self) -> Tensor | None:
-        """A buffer for dequantizing without gradients, shared by all matrices of a thread; None if not applicable.
+        """Return a buffer for dequantizing int4, shared by all matrices of a thread; None if it cannot be used.
 
         The system has to clear new memory page by page, which takes longer than dequantizing.
         """
@@ -123,7 +123,7 @@ _QUANTIZERS = {"int8": _int8, "int4": _int4}
 
 @torch.no_grad()
 def quantize_weights(model: nn.Module, precision: Precision) -> None:
-    """Quantize every matrix of a model in place. Vectors and position tables stay as they are.
+    """Quantize every matrix of a model in place. Vectors and position tables are not quantized.
 
     A shared matrix is quantized once. Each matrix is freed as soon as it is quantized, so that memory never holds both
     models. All codes are stored in one block of memory, in the order of the forward pass: the system can map it with
@@ -176,7 +176,7 @@ def _code_bytes(shape: torch.Size, precision: Precision) -> int:
 
 
 def count_weights(model: nn.Module) -> int:
-    """The number of weights of a model, quantized or not; shared weights count once."""
+    """Return the number of weights of a model, quantized or not; shared weights count once."""
     values = [value for module in model.modules() for value in vars(module).values()]
     quantized = {id(value): value.shape.numel() for value in values if isinstance(value, QuantizedWeight)}
     return sum(param.numel() for param in model.parameters()) + sum(quantized.values())

@@ -11,12 +11,12 @@ from regard.utils.errors import FolderError, shorten_list
 
 
 def unique_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The state dict of a module without duplicates: tied weights only under their first name."""
+    """Return the state dict of a module without duplicates: tied weights appear only under their first name."""
     tensors: dict[str, torch.Tensor] = {}
     seen: set[tuple[object, ...]] = set()
     for name, tensor in module.state_dict(keep_vars=True).items():
         memory: tuple[object, ...] = (id(tensor),)
-        if not (tensor.is_meta or tensor.numel() == 0):  # these have no memory of their own
+        if not (tensor.is_meta or tensor.numel() == 0):  # these tensors have no memory address
             memory = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if memory not in seen:
             tensors[name] = tensor.detach()
@@ -25,7 +25,7 @@ def unique_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def trainable_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """`unique_tensors` without frozen parameters."""
+    """Return `unique_tensors` without frozen parameters."""
     frozen = {name for name, param in module.named_parameters() if not param.requires_grad}
     return {name: tensor for name, tensor in unique_tensors(module).items() if name not in frozen}
 
@@ -34,8 +34,8 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, t
     """Copy `tensors` into a module. Names and shapes must match exactly, otherwise nothing is changed.
 
     Tied weights are expected under their first name, as in `unique_tensors`. With `trainable_only`, frozen parameters
-    are not expected and stay as they are. A module that was built inside `empty_weights` takes the tensors themselves,
-    and removes them from a dict, so that memory never holds them twice.
+    are not expected and stay as they are. A module that was built inside `empty_weights` uses the given tensors without
+    a copy and removes them from `tensors` if it is a dict, so that they are never in memory twice.
     """
     expected = trainable_tensors(module) if trainable_only else unique_tensors(module)
     check_fit(tensors, expected, type(module).__name__)
@@ -50,7 +50,7 @@ def load_into(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor], *, t
 
 def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], class_name: str) -> None:
     """Raise if names, shapes or dtypes differ from those that `class_name` expects."""
-    wrong: dict[str, dict[str, str]] = {  # for each reason: names of tensors and their descriptions
+    wrong: dict[str, dict[str, str]] = {  # keyed by reason: tensor names with descriptions
         "missing": {name: name for name in expected if name not in tensors},
         "surplus": {name: name for name in tensors if name not in expected},
         "of another shape": {},
@@ -66,14 +66,14 @@ def check_fit(tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.
         details = "; ".join(f"{reason}: {shorten_list([*names.values()])}" for reason, names in wrong.items() if names)
         raise FolderError(
             f"these weights do not fit a {class_name} with this config; {details}. "
-            "Config and weights belong to different models.",
+            "Config and weights belong to different models. Copy or download the folder again.",
             argument="tensors",
             value={reason: tuple(names) for reason, names in wrong.items() if names},
         )
 
 
 def _take(module: torch.nn.Module, empty: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Replace a placeholder by a tensor everywhere in the module."""
+    """Replace a placeholder with a tensor everywhere in the module."""
     param = torch.nn.Parameter(tensor.to(empty.dtype).contiguous(), requires_grad=empty.requires_grad)
     for part in module.modules():
         for name, existing in list(part.named_parameters(recurse=False, remove_duplicate=False)):

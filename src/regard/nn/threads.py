@@ -16,8 +16,9 @@ def one_thread() -> Iterator[None]:
     takes cores from the next computation.
 
     `torch.set_num_threads` sets the number of the calling Python thread and the default of the process, which a new
-    Python thread copies at its first torch operation. So a thread whose first operation runs during another thread's
-    block stays at one thread: code that starts threads must set the number in each of them, or use this block there.
+    Python thread copies at its first torch operation. So if the first torch operation of a Python thread runs during
+    another thread's block, that thread stays limited to one core. Code that starts threads must set the number in each
+    of them, or use this block there.
     """
     before = torch.get_num_threads()
     if before == 1:

@@ -90,7 +90,7 @@ class Reader(ABC, Generic[E]):
         """Refuse reading options if no data file was given."""
         for name in names:
             if getattr(self.config, name, None):
-                message = f"{flag(name)} needs a data file: add a file, or remove the option."
+                message = f"{flag(name)} needs a data file. Add a file, or remove the option."
                 raise UsageError(message, argument=name, value=getattr(self.config, name))
 
 
@@ -191,11 +191,11 @@ class Predictor(ABC, Generic[R]):
         self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
     ) -> Iterator[str]:
         """Yield the output for one input while it is generated. `options` override values of `config`."""
-        raise UsageError(f"--stream is not available for {self.spec.name}.", argument="stream")
+        raise UsageError(f"--stream is not available for {self.spec.name}. Remove it.", argument="stream")
 
     def encode_results(self, results: Sequence[R], suffix: str) -> str | bytes:
         """Return the content of a results file in one of the task's own formats."""
-        raise UsageError(f"{self.spec.name} cannot write {suffix}.", argument="out", allowed=self.spec.formats)
+        raise UsageError(f"{self.spec.name} has no output format {suffix}.", argument="out", allowed=self.spec.formats)
 
     @abstractmethod
     def evaluate(self, examples: Sequence[Any], config: Config | None = None) -> Scores:
@@ -208,7 +208,9 @@ class Predictor(ABC, Generic[R]):
     def traced(self, inputs: Sequence[Any], target: str | None = None) -> tuple[Trace, str]:
         """Return the trace of one input and a note on the output. `target` replaces the generated output."""
         if target is not None:
-            raise UsageError(f"--target is not available for {self.spec.name}.", argument="target", value=target)
+            raise UsageError(
+                f"--target is not available for {self.spec.name}. Remove it.", argument="target", value=target
+            )
         return self.trace(*inputs), ""
 
     @property
@@ -286,7 +288,7 @@ def describe_model(model: Any, vocab_size: int) -> str:
 
 
 def new_tokenizer(texts: Iterable[str], *, vocab_size: int, **options: Any) -> Tokenizer:
-    """Train a tokenizer on texts; errors name the flag --vocab-size."""
+    """Train a tokenizer on texts; errors mention the flag --vocab-size."""
     try:
         return train_tokenizer(texts, vocab_size=vocab_size, **options)
     except UsageError as error:

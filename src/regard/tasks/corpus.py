@@ -38,7 +38,7 @@ class CorpusSplits(Splits[str]):
         return tuple(CardData(name=name, role=role, num_rows=count) for name, role, count in parts)
 
     def train_tokenizer(self, texts: Iterable[str], key: dict[str, Any], **options: Any) -> Tokenizer:
-        """Train a tokenizer on the files or, without files, on `texts`; that of a large corpus is cached by `key`."""
+        """Train a tokenizer on the files or, without files, on `texts`. For a large corpus, cache it under `key`."""
 
         def train(texts: Iterable[str]) -> Tokenizer:
             return new_tokenizer(texts, **options)

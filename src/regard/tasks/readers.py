@@ -54,14 +54,14 @@ class SingleFileReader(Reader[E]):
         return ()
 
     def usable(self, found: ReadResult[E], path: Path, train: Sequence[E]) -> ReadResult[E]:
-        """Return the examples that fit the training examples, with all others as bad rows."""
+        """Return the examples that are compatible with the training examples; all others become bad rows."""
         head = self.head_for(train)
         if head.labels and head.problem_type != "regression":
             require_two_labels(head.labels, path, len(train))
         return self._with_labels(found, path, head)
 
     def _with_labels(self, found: ReadResult[E], path: Path, head: HeadConfig) -> ReadResult[E]:
-        """Make examples bad rows if `head` does not know their labels."""
+        """Turn examples into bad rows if their labels are not among those of `head`."""
         if not head.labels or head.problem_type == "regression":
             return found
         single = (head.kind, head.problem_type) == ("sequence_classification", "single_label_classification")
@@ -73,7 +73,7 @@ class SingleFileReader(Reader[E]):
         return []
 
     def kinds(self, examples: Sequence[E]) -> Sequence[object] | None:
-        """Return the kind of each example, to stratify held-out examples by; None for a random choice."""
+        """Return a key per example by which the held-out examples are stratified; None for a random choice."""
         return None
 
     def hold_out(self, examples: Sequence[E]) -> tuple[list[E], list[E]]:
@@ -141,15 +141,15 @@ def builtin_splits(
 
 
 def single_file(paths: Sequence[Path], role: str) -> Path:
-    """Return the only file in a list, and refuse a list with any other number of files."""
+    """Return the only file in a list; raise if the list has any other number of files."""
     if len(paths) != 1:
-        problem = f"This task takes exactly one {role} file, got {len(paths)}."
+        problem = f"this task takes exactly one {role} file, got {len(paths)}. Merge the files, or give one."
         raise UsageError(problem, argument="validation" if role == "validation" else "data", value=len(paths))
     return paths[0]
 
 
 def data_sources(found: ReadResult[Any], role: str, num_rows: int | None = None) -> tuple[CardData, ...]:
-    """Return the files of a result for the model card."""
+    """Return the files that were read, for the model card."""
     count = len(found.examples) if num_rows is None else num_rows
     files = found.checksums.items()
     return tuple(CardData(name=Path(path).name, role=role, num_rows=count, sha256=sha) for path, sha in files)

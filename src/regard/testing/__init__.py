@@ -6,8 +6,8 @@
         check_task("reverse", tmp_path)
 
 The checks train the smallest model on a few examples of the task's built-in dataset, so that they take seconds. Declare
-a check that cannot pass as an exception with a reason; an exception that passes is an error. To get one test per check,
-parametrize over `task_checks(name)` or `ARCHITECTURE_CHECKS`.
+a check that cannot pass as an exception, with a reason; if a declared exception passes, that is an error. To get one
+test per check, parametrize over `task_checks(name)` or `ARCHITECTURE_CHECKS`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How checks run, and what they share: comparisons of weights, records and schemas."""
+"""Run checks, and compare weights, records and schemas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_checks(subject: Any, checks: Sequence[Check], exceptions: Mapping[str, s
             if name not in exceptions:
                 raise
         else:
-            assert name not in exceptions, f"{name} passes: remove its exception ({exceptions[name]})"
+            assert name not in exceptions, f"{name} passes, so remove its exception ({exceptions[name]})"
 
 
 def spec_needs_no_torch(subject: Any) -> None:
@@ -46,7 +46,7 @@ def assert_same_weights(first: Mapping[str, torch.Tensor], second: Mapping[str, 
 
 
 def assert_close(first: Any, second: Any) -> None:
-    """Equal, except that floats may differ by 1e-5 of the largest one."""
+    """Assert that JSON values are equal, except that floats may differ by 1e-5 of the largest float."""
     (left, left_floats), (right, right_floats) = without_floats(first), without_floats(second)
     assert left == right
     largest = max(map(abs, left_floats), default=0.0)
@@ -55,7 +55,7 @@ def assert_close(first: Any, second: Any) -> None:
 
 
 def without_floats(value: Any) -> tuple[Any, list[float]]:
-    """A JSON value with "float" instead of each float, and the floats."""
+    """Replace each float in a JSON value with "float"; return the value and the floats."""
     floats: list[float] = []
 
     def replaced(part: Any) -> Any:
@@ -70,7 +70,7 @@ def without_floats(value: Any) -> tuple[Any, list[float]]:
 
 
 def assert_matches_schema(record: Mapping[str, Any], spec: TaskSpec) -> None:
-    """Compare a record with the outputs that a task declares; it may repeat inputs."""
+    """Assert that a record has the outputs that a task declares; it may also contain inputs."""
     schema = spec.schema()["outputs"]
     fields = {**spec.schema()["inputs"]["properties"], **schema["properties"]}
     missing, undeclared = set(schema["required"]) - set(record), set(record) - set(fields)
@@ -81,7 +81,7 @@ def assert_matches_schema(record: Mapping[str, Any], spec: TaskSpec) -> None:
 
 
 def has_type(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether a JSON value has the type that a schema gives."""
+    """Return whether a JSON value has the type in a schema."""
     allowed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     kinds = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
     if (kinds.get(type(value)) if value is not None else "null") not in allowed:

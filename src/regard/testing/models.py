@@ -77,13 +77,13 @@ TEXTS = [
     Tokens([16, 18, 0, 3, 3, 9, 8, 8, 7, 4, 9], [1]),
     Tokens([5, 7, 7], [2, 15, 6]),
 ]
-START_ID, END_ID, NUM_NEW = 4, 6, 6  # of generation
+START_ID, END_ID, NUM_NEW = 4, 6, 6  # settings of generation
 DTYPES = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class ModelCase:
-    """A model with random weights. The capabilities of its architecture say how it is called:
+    """A model with random weights. The capabilities of its architecture determine how it is called:
 
     | capability | call | output |
     |---|---|---|
@@ -102,7 +102,7 @@ class ModelCase:
         model = self.architecture.build(self.config, self.head)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(0)
-            for parameter in model.parameters():  # those that start at zero, too
+            for parameter in model.parameters():  # including those that start at zero
                 parameter.normal_(mean=float(parameter.dim() == 1), std=0.3)
         return model.to(self.dtype).eval()
 
@@ -115,7 +115,7 @@ class ModelCase:
         return self.architecture.decoder_builder is not None
 
     def run(self, texts: Sequence[Tokens], padding: int = 0) -> list[Tensor]:
-        """The outputs of each text without its padding, flat. The batch has `padding` more columns than it needs."""
+        """Return the flattened outputs of each text without padding. `padding` adds columns to the batch."""
         if self.has_source:
             source, lengths = batch([text.source for text in texts], padding)
             is_token = torch.arange(source.shape[1]) < lengths[:, None]
@@ -136,7 +136,7 @@ class ModelCase:
 
     @property
     def has_backends(self) -> bool:
-        """Whether its decoder can run on the compiled kernels."""
+        """Return whether the decoder can run on the compiled kernels."""
         return "backend" in inspect.signature(resolve(self.architecture.decoder_builder or "")).parameters
 
     def decoder(self, backend: str = "torch", start_id: int = START_ID) -> Any:
@@ -144,7 +144,7 @@ class ModelCase:
         return self.architecture.decoder(self.model, **options, **({"backend": backend} if self.has_backends else {}))
 
     def decode(self, text: Tokens, backend: str = "torch") -> Tensor:
-        """The logits of `run` for one text, computed token by token."""
+        """Return the logits of one text, as from `run`, but computed token by token."""
         first, *rest = text.target
         decoder, prompt = self.decoder(backend, first), text.source if self.has_source else [first]
         parts = [decoder.prefill(torch.tensor([prompt]), torch.tensor([len(prompt)]))]
@@ -154,13 +154,13 @@ class ModelCase:
         return batch([text.source if self.has_source else text.target for text in texts], 0)
 
     def continue_texts(self, texts: Sequence[Tokens], backend: str = "torch") -> list[Tensor]:
-        """The logits of the first two new tokens of each text."""
+        """Return the logits of the first two new tokens of each text."""
         decoder = self.decoder(backend)
         first = decoder.prefill(*self.prompts(texts))
         return list(torch.cat([first, decoder.step(torch.full((len(texts),), 3))], dim=1))
 
     def assert_near(self, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
-        """Equal within 1e-5 (fp32) or 1e-10 (fp64) of the largest value."""
+        """Assert that tensors are equal within 1e-5 (fp32) or 1e-10 (fp64) of the largest value."""
         tolerance = 1e-5 if self.dtype is torch.float32 else 1e-10
         for one, other in zip(found, expected, strict=True):
             assert one.shape == other.shape
@@ -169,7 +169,7 @@ class ModelCase:
 
 
 def batch(rows: Sequence[Sequence[int]], padding: int) -> tuple[Tensor, Tensor]:
-    """Padded ids and the lengths of the rows. The padding is an ordinary token, so that it counts if it is read."""
+    """Return padded ids and row lengths. The padding id is an ordinary token, so that a wrong mask changes outputs."""
     lengths = torch.tensor([len(row) for row in rows])
     width = int(lengths.max()) + padding
     return torch.tensor([[*row, *[1] * (width - len(row))] for row in rows]), lengths
@@ -193,7 +193,7 @@ def captured_equals_uncaptured(case: ModelCase) -> None:
 
 @torch.no_grad()
 def padded_equals_unpadded(case: ModelCase) -> None:
-    """Neither padding nor the other texts of a batch change the outputs of a text, up to rounding."""
+    """Neither padding nor other texts in the batch change the outputs of a text, up to rounding."""
     alone = [case.run([text])[0] for text in TEXTS]
     for padding in (0, 1, 7):
         case.assert_near(case.run(TEXTS, padding), alone)
@@ -204,7 +204,7 @@ def padded_equals_unpadded(case: ModelCase) -> None:
 
 @torch.no_grad()
 def later_tokens_change_nothing(case: ModelCase) -> None:
-    """The outputs of a generating model up to a position do not depend on later tokens, to the bit."""
+    """The outputs of a decoder up to a position do not depend on later tokens: they are bitwise identical."""
     for text in TEXTS if case.generates else ():
         count = len(text.target)
         before = case.run([text])[0].view(count, -1)
@@ -217,14 +217,14 @@ def later_tokens_change_nothing(case: ModelCase) -> None:
 
 @torch.no_grad()
 def cached_equals_uncached(case: ModelCase) -> None:
-    """The decoder gives the logits of one pass over the whole text, up to rounding."""
+    """Decoding token by token gives the same logits as one forward pass over the text, up to rounding."""
     if case.generates:
         case.assert_near([case.decode(text) for text in TEXTS], [case.run([text])[0] for text in TEXTS])
 
 
 @torch.no_grad()
 def compiled_equals_torch(case: ModelCase) -> None:
-    """The compiled decoder, if there is one, gives the logits of torch, up to rounding."""
+    """The compiled decoder, if the architecture has one, gives the same logits as torch, up to rounding."""
     if case.generates and case.has_backends and case.dtype is torch.float32 and importlib.util.find_spec("numba"):
         case.assert_near([case.decode(text, "kernels") for text in TEXTS], [case.run([text])[0] for text in TEXTS])
         case.assert_near(case.continue_texts(TEXTS, "kernels"), case.continue_texts(TEXTS))
@@ -247,7 +247,7 @@ def beam_1_equals_greedy(case: ModelCase) -> None:
 
 
 def every_parameter_has_a_gradient(case: ModelCase) -> None:
-    """The outputs depend on every parameter. An encoder without a head may have a pooler that they do not use."""
+    """The outputs depend on every parameter. Skipped for an encoder without a head, which may not use its pooler."""
     if case.head is not None and case.head.kind == "none":
         return
     outputs = torch.cat(case.run(TEXTS))
@@ -269,7 +269,7 @@ MODEL_CHECKS: list[Check] = [
 
 
 def model_cases(architecture: Architecture) -> list[ModelCase]:
-    """The smallest model of an architecture with each kind of head that it has, in fp32 and fp64."""
+    """Return the smallest model of an architecture with each kind of head it supports, in fp32 and fp64."""
     kinds = sorted(architecture.heads)
     heads: list[HeadConfig | None] = [
         HeadConfig(kind=kind, labels=("a", "b", "c") if kind in LABELLED else ())
@@ -280,7 +280,7 @@ def model_cases(architecture: Architecture) -> list[ModelCase]:
 
 
 def for_all_models(check: Check) -> Check:
-    """A check of models as a check of an architecture."""
+    """Turn a check of one model into a check of all models of an architecture."""
 
     @functools.wraps(check)
     def run(architecture: Architecture) -> None:

@@ -1,4 +1,4 @@
-"""Checks of tasks: train, save, load, predict, evaluate, look, kill, resume."""
+"""Checks of tasks: train, save, load, predict, evaluate, look, kill and resume."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TaskCase:
 
     @cached_property
     def run(self) -> Path:
-        """The folder of an uninterrupted run; tasks that use the same models may share it."""
+        """The folder of an uninterrupted run, which tasks that use the same models may share."""
         out = self.folder / "run"
         return out if out.is_dir() and is_model_folder(out) else self.train("run")
 
@@ -81,13 +81,13 @@ class TaskCase:
 
 
 def few_examples(spec: TaskSpec) -> Any:
-    """The first examples of a task's built-in dataset."""
+    """Return the first examples of a task's built-in dataset."""
     splits = spec.load("reader")((spec.train_config or spec.read_config)()).builtin()
     return replace(splits, train=splits.train[:NUM_TRAIN], validation=splits.validation[:NUM_VALIDATION])
 
 
 def schema_is_json(case: TaskCase) -> None:
-    """The schema of inputs, outputs and options is plain JSON and names every field."""
+    """The schema of inputs, outputs and options is plain JSON and contains every field."""
     schema = json.loads(json.dumps(case.spec.schema()))
     assert list(schema["inputs"]["properties"]) == [item.name for item in case.spec.inputs]
     assert list(schema["outputs"]["properties"]) == [item.name for item in case.spec.outputs]
@@ -97,12 +97,12 @@ def schema_is_json(case: TaskCase) -> None:
 
 
 def record_matches_schema(case: TaskCase) -> None:
-    """The record of a result has the declared outputs, no others besides the inputs, and the declared JSON types."""
+    """The record of a result has only the declared outputs and the inputs, with the declared JSON types."""
     assert_matches_schema(case.record(), case.spec)
 
 
 def unknown_settings_raise(case: TaskCase) -> None:
-    """A misspelled setting and a setting of the wrong type raise an error that names them."""
+    """A misspelled setting and a setting of the wrong type raise an error that mentions the setting."""
     for settings, argument in (({"stepz": 3}, "stepz"), ({"steps": "many"}, "steps")):
         try:
             api.run_training(case.trained_task.name, out=case.folder / "refused", **settings)
@@ -114,7 +114,7 @@ def unknown_settings_raise(case: TaskCase) -> None:
 
 
 def trained_model_predicts(case: TaskCase) -> None:
-    """A trained model gives one result for the example: `str`, `record()`; its repr is one short line."""
+    """A trained model returns one result for the example, with `str`, `record()` and a repr of one short line."""
     (result,) = case.predictor.predict([case.inputs])
     assert isinstance(str(result), str)
     json.dumps(result.record(), allow_nan=False)
@@ -123,7 +123,7 @@ def trained_model_predicts(case: TaskCase) -> None:
 
 
 def saved_equals_loaded(case: TaskCase) -> None:
-    """Saving and loading changes no bit of the weights or the result."""
+    """After saving and loading, the weights and the result are bitwise identical."""
     case.predictor.save(case.folder / "saved", force=True)
     loaded = api.load(case.folder / "saved", task=case.spec.name)
     assert_same_weights(unique_tensors(case.predictor.model), unique_tensors(loaded.model))
@@ -132,7 +132,7 @@ def saved_equals_loaded(case: TaskCase) -> None:
 
 
 def batched_equals_single(case: TaskCase) -> None:
-    """An input in a batch gets the result that it gets alone, up to rounding; the same batch gets the same bits."""
+    """An input has the same result in a batch and alone, up to rounding; the same batch gives the same bits."""
     batch = [longer(case.inputs, 3), case.inputs, longer(case.inputs, 2)]
     records = [result.record() for result in case.predictor.predict(batch)]
     assert len(records) == 3
@@ -143,7 +143,7 @@ def batched_equals_single(case: TaskCase) -> None:
 
 
 def longer(value: Any, times: int) -> Any:
-    """An input with its texts repeated."""
+    """Return an input with its texts repeated."""
     return " ".join([value] * times) if isinstance(value, str) else tuple(longer(part, times) for part in value)
 
 
@@ -168,7 +168,7 @@ def looks(case: TaskCase) -> None:
 
 
 def captured_equals_plain(case: TaskCase) -> None:
-    """Capturing attention changes no bit of later results."""
+    """After capturing attention, results are bitwise identical."""
     before = case.record()
     assert case.predictor.trace(*case.spec.example).captured, "nothing was captured"
     assert case.record() == before
@@ -216,7 +216,7 @@ def killed_and_resumed_equals_uninterrupted(case: TaskCase) -> None:
 
 
 def train_and_wait(case: TaskCase) -> None:
-    """Train with a checkpoint after each step; half way, wait to be killed."""
+    """Train with a checkpoint after each step; after half of the steps, wait to be killed."""
     case.train("killed", save_every=1e-9, progress=AtStep(STEPS // 2 + 1, lambda: time.sleep(DEADLINE)))
 
 
@@ -233,13 +233,13 @@ TRAINING_CHECKS = [unknown_settings_raise, resumed_equals_uninterrupted, killed_
 
 
 def task_checks(name: str) -> list[Check]:
-    """The checks that apply to a task: functions that raise AssertionError if a `TaskCase` fails."""
+    """Return the checks that apply to a task: functions that raise AssertionError if a `TaskCase` fails."""
     training = TRAINING_CHECKS if tasks[name].trainable else []
     return [*STATIC_CHECKS, *PREDICTION_CHECKS, *TRACE_CHECKS, *training]
 
 
 def task_case(name: str, folder: Path, *, model: str | None = None, **settings: Any) -> TaskCase:
-    """A task to check, on its default architecture or on `model`."""
+    """Return a task to check, with its default architecture or with `model`."""
     spec = tasks[name]
     trained = spec if spec.trainable else tasks[spec.uses]
     return TaskCase(spec, architectures[model or trained.default_architecture], folder, settings)

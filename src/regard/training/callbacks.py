@@ -1,8 +1,8 @@
 """Evaluation, logging, progress, checkpoints and early stopping as callbacks of the training loop.
 
 The trainer calls them at each epoch, step and evaluation, in the order of `default_callbacks`. A callback keeps its
-state in `trainer.state` or in tensors that it adds to checkpoints, so that a resumed run continues exactly. Below them
-are the displays and logs that they write to. Importing this module does not import torch.
+state in `trainer.state` or in tensors that it adds to checkpoints, so that a resumed run continues exactly. This module
+also defines the progress displays and logs that callbacks write to. Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.jsonl"
 THROUGHPUT_WINDOW = 1.0  # seconds of training over which throughput is measured
-DIVERGENCE_STEPS = 50  # a run has diverged if its loss is far above its best for this many steps in a row
+DIVERGENCE_STEPS = 50  # a run has diverged if its loss is far above its lowest value for this many consecutive steps
 MAX_EVAL_FRACTION = 0.1  # maximum fraction of the elapsed time spent on evaluations, with a time budget
 
 
@@ -109,7 +109,7 @@ class DropoutWarmup(Callback):
 
 
 class StopOnDivergence(Callback):
-    """Ends a run with an error if its training loss stays far above its lowest value."""
+    """Ends a run with an error if the training loss stays far above its lowest value."""
 
     def on_step_end(self, trainer: Trainer) -> None:
         state = trainer.state
@@ -123,8 +123,8 @@ class Evaluation(Callback):
     """Measures the validation loss `num_evals` times, evenly spaced over the budget.
 
     With a time budget, an evaluation is postponed as long as all evaluations together would take more than a tenth of
-    the elapsed time. One takes place at the end in any case if there was none, or if the best weights are kept. With a
-    budget in steps, evaluations do not depend on time.
+    the elapsed time. There is always an evaluation at the end if there was none before, or if the best weights are
+    kept. With a budget in steps, evaluations do not depend on time.
     """
 
     def __init__(self, num_evals: int) -> None:
@@ -146,7 +146,7 @@ class Evaluation(Callback):
 
     def _affordable(self, trainer: Trainer) -> bool:
         state = trainer.state
-        is_needed = not state.eval_step or trainer.config.keep_weights == "best"  # the end may have the best weights
+        is_needed = not state.eval_step or trainer.config.keep_weights == "best"  # the last weights may be the best
         if trainer.config.minutes is None or (trainer.fraction() >= 1 and is_needed):
             return True
         expected = state.last_eval_seconds if state.eval_step else trainer.estimated_eval_seconds()
@@ -287,7 +287,7 @@ class Checkpointer(Callback):
         self._saved = trainer.clock()
 
     def on_step_end(self, trainer: Trainer) -> None:
-        # Do not replace good checkpoints while the loss is far above its best.
+        # Do not replace good checkpoints while the loss is far above its lowest value.
         if trainer.clock() - self._saved < self.every or trainer.state.steps_above_best:
             return
         started = trainer.clock()
@@ -342,11 +342,11 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 class Throughput:
     """Estimates of tokens per second and time left, from the durations of steps, evaluations and checkpoints.
 
-    Only the current process is measured. The speed covers only steps; time left includes evaluations and checkpoints.
+    Only the current process is measured. The speed includes only steps; time left includes evaluations and checkpoints.
     """
 
     def __init__(self) -> None:
-        self.speed = 0.0  # tokens per second over the last full window; before that, since the start
+        self.speed = 0.0  # tokens per second over the last full window, or since the start if there was none
         self._num_steps = self._num_evals = 0
         self._first_step = self._steps = self._evals = self._saves = 0.0  # seconds
         self._window_tokens, self._window_seconds, self._had_window = 0, 0.0, False

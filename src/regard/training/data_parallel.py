@@ -1,13 +1,13 @@
 """Data parallelism over threads that share one model, and gradient accumulation.
 
-The operations of a small model are too short to be split among threads. Instead, each thread runs the whole forward and
-backward pass on a shard of the examples, on one core; the threads synchronize once, to add their gradients.
+The operations of a small model are too short to be split among threads. Instead, each thread runs the complete forward
+and backward pass on a shard of the examples, on one core; the threads synchronize once, to add their gradients.
 
-The gradients of the micro-batches of a step add up to those of one large batch: each is weighted by the number of
-predictions that its loss averages over.
+The gradients of the micro-batches of a step add up to those of one large batch: the gradient of each micro-batch is
+weighted by the number of predictions that its loss averages over.
 
-The result depends only on the batches, the seed and the number of threads: shards are added in a fixed order, and each
-has its own random generator.
+The result depends only on the batches, the seed and the number of threads: the gradients of shards are added in a fixed
+order, and each shard has its own random generator.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def choose_num_replicas(batch_tokens: int) -> int:
 
 
 class DataParallel:
-    """Threads that compute the gradients of one objective. With one thread, torch parallelizes each operation."""
+    """Computes gradients in `count` threads. If `count` is 1, torch parallelizes each operation instead."""
 
     def __init__(self, objective: Objective, count: int) -> None:
         self.objective = objective
@@ -108,7 +108,7 @@ class DataParallel:
         return list(self._pool.map(self._single_threaded_shard, parts, seeds))
 
     def _single_threaded_shard(self, rows: Sequence[int], seed: int) -> _Shard:
-        # Not in an initializer of the pool, which may run late and would then limit the rest of the process.
+        # Do not do this in an initializer of the pool: it may run late and would then limit the rest of the process.
         with one_thread():
             return self._shard(rows, seed)
 
@@ -160,8 +160,10 @@ def unshared(gradients: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
 
 
 class _TableGradient:
-    """The dense gradient of a large embedding table, reused at every step. Each step writes and clears only the few
-    rows that it uses; a new tensor for each step would have to be zeroed as a whole."""
+    """The dense gradient of a large embedding table, reused at every step.
+
+    Each step writes and clears only the few rows that it uses. A new tensor would have to be set to zero completely.
+    """
 
     def __init__(self, param: nn.Parameter) -> None:
         self.gradient = torch.zeros_like(param)

@@ -1,4 +1,4 @@
-"""Automatic settings for this machine, each with its reason."""
+"""Choose settings for this machine automatically, each with a reason."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def choose_threads() -> Decision:
     import torch
 
     is_set = "OMP_NUM_THREADS" in os.environ
-    why = "set by OMP_NUM_THREADS" if is_set else "chosen by torch; set OMP_NUM_THREADS to change it"
+    why = "set by OMP_NUM_THREADS" if is_set else "set by torch; change it with OMP_NUM_THREADS"
     return Decision("threads", str(torch.get_num_threads()), why)
 
 
@@ -80,7 +80,7 @@ def choose_decoder() -> Decision:
     from regard.generation.compiled.intrinsics import HAS_AVX2
 
     instructions = "with AVX2 for int4" if HAS_AVX2 else "without AVX2, so int4 is slower"
-    return Decision("decoding", "compiled kernels", f"numba {version('numba')}, {instructions}; torch for short work")
+    return Decision("decoding", "compiled kernels", f"numba {version('numba')}, {instructions}; torch for short tasks")
 
 
 def keep_freed_memory() -> Decision:

@@ -1,8 +1,8 @@
 """Optimizers, learning-rate schedules and weight averaging.
 
 Muon (Jordan et al. 2024) replaces the momentum of a matrix with the nearest orthogonal matrix, so that all directions
-are updated equally. The orthogonalization is five steps of a Newton–Schulz iteration, here in fp32: on a CPU that is
-twenty times faster than in bfloat16.
+are updated equally. The orthogonalization is five steps of a Newton–Schulz iteration, here in fp32, which on a CPU is
+twenty times faster than bfloat16.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
 
 
 def _polynomial(square: Tensor, steps: int) -> Tensor:
-    """Return the product of the factors of all steps, computed only from the small matrix `square` = x xᵀ.
+    """Return the product of the factors of all Newton–Schulz steps, computed only from `square` = x xᵀ.
 
     A step multiplies x by a polynomial of x xᵀ. Polynomials of one matrix commute, so the next x xᵀ does not need x.
-    This halves the work for matrices that are four times as long as wide.
+    This halves the compute for matrices with four times as many columns as rows.
     """
     product = None
     for step in range(steps):
@@ -243,7 +243,7 @@ class WeightAverager:
     def update(self, step: int, progress: float) -> None:
         """Add the weights after a step (counted from 1) to the average."""
         if self.kind == "ema":
-            # The lower decay at the start forgets the random weights: step n averages about the last n / 10 steps.
+            # A lower decay at the start removes the random weights: step n averages about the last n / 10 steps.
             torch._foreach_lerp_(self.mean, self.params, max(1 - self.decay, 9 / (step + 9)))
         elif self.kind == "tail":
             next_snapshot = 1 - TAIL + TAIL * self.num_snapshots / (NUM_SNAPSHOTS - 1)

@@ -1,4 +1,4 @@
-"""Cost estimates for a preset, with the settings that training on its task would use. Does not build the model."""
+"""Estimate the costs of a preset with the settings that training it would use, without building the model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def plan(
     settings: Mapping[str, Any] = architecture.presets[preset]
     sizes = [vocab_size, settings.get("vocab_size")]
     if recipe is not None and (spec is None or "recipe" not in getattr(spec.train_config, "model_fields", {})):
-        raise UsageError(f"--recipe is not available for {architecture.name}.", argument="recipe", value=recipe)
+        raise UsageError(f"{architecture.name} has no recipes. Remove --recipe.", argument="recipe", value=recipe)
     if spec is not None:
         given = {} if recipe is None else {"recipe": recipe}
         request = TrainRequest(spec=spec, architecture=architecture, out=Path(), given=given, given_preset=preset)

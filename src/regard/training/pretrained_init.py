@@ -60,7 +60,7 @@ class PretrainedInit:
         return {"from": public_name(self.name), LORA: self.lora is not None, **lora}
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that must be the same when resuming. The folder may move: only its weights count."""
+        """Return the settings that must be the same when resuming. The path of the folder may change."""
         return {**self.settings(), "from": f"weights with checksum {self.checksum[:16]}"}
 
     def note(self, model: nn.Module) -> str:
@@ -92,7 +92,7 @@ class PretrainedInit:
 def refuse_contradictions(
     given: Mapping[str, Any], pretrained: Config, *, name: str, free: Sequence[str] = (), advice: str = ""
 ) -> None:
-    """Refuse model settings that differ from those of the pretrained model, except the `free` ones."""
+    """Raise if model settings, except those in `free`, differ from the pretrained model."""
     changed = pretrained.replace(**given)  # `replace` also parses values from flags, which are text
     for key in given:
         value, allowed = getattr(changed, key), getattr(pretrained, key)

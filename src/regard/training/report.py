@@ -1,4 +1,4 @@
-"""Diagnose a finished run and write `report.html`: curves, samples, scores, settings and notes on an offline page."""
+"""Diagnose a finished run and write `report.html`, an offline page with curves, samples, scores, settings and notes."""
 
 from __future__ import annotations
 

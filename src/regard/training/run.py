@@ -1,9 +1,10 @@
 """Training runs for any task: check the request, read the data, prepare, fit, save, evaluate, report.
 
-Settings come as one flat mapping, from flags or Python arguments. Each belongs to one config: the model to start from,
-the run itself, training (`spec.train_config`), architecture, LoRA, or prediction (stored in the model folder). Settings
-that are not given come from the recipe of the task, the preset or the defaults of the configs, in this order of
-precedence. Settings and data files are checked before torch is imported, so that errors are reported immediately.
+Settings come as one flat mapping, from flags or Python arguments. Each setting belongs to one config: the model to
+start from, the run itself, training (`spec.train_config`), architecture, LoRA, or prediction (stored in the model
+folder). Settings that are not given come from the recipe of the task, the preset or the defaults of the configs, in
+this order of precedence. Settings and data files are checked before torch is imported, so that errors are reported
+immediately.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class TrainRequest:
         spec = tasks[task]
         if spec.train_config is None:
             raise UsageError(
-                f"{spec.name} cannot be trained; it uses models trained for other tasks.", argument="task", value=task
+                f"{spec.name} cannot be trained. It uses models of other tasks.", argument="task", value=task
             )
         if isinstance(settings.get("from_"), Path):
             settings = {**settings, "from_": str(settings["from_"])}
@@ -167,7 +168,7 @@ class TrainRequest:
         """Return the final training config; settings not given come from the resumed run, the data or the recipe."""
         given = {name: value for name, value in self.given.items() if value is not None}
         earlier = self._earlier_settings((*BUDGET, *data_defaults)) if self.options.resume else {}
-        # The first of these that sets a budget decides. The data turn `epochs` into steps.
+        # The first of these that sets a budget is used. `epochs` is converted to steps once the data are known.
         sources = [given, {} if "epochs" in given else earlier, data_defaults, self.recipe.training]
         budgets = ({name: source.get(name) for name in BUDGET} for source in sources)
         budget = next((b for b in budgets if any(b.values())), {"steps": None, "minutes": DEFAULT_MINUTES})
@@ -198,7 +199,7 @@ class TrainRequest:
         for name, neutral in names.items():
             if self.given.get(name, neutral) != neutral:
                 raise UsageError(
-                    f"{flag(name)} needs pretrained weights: add --from FOLDER.", argument=name, value=self.given[name]
+                    f"{flag(name)} needs pretrained weights. Add --from FOLDER.", argument=name, value=self.given[name]
                 )
 
 
@@ -227,11 +228,11 @@ def _pretrained_folder(name: str, out: Path) -> Path:
 
 def _lora(spec: TaskSpec, given: Mapping[str, Any], *, lora: bool, pretrained: bool) -> LoRAConfig | None:
     if lora and not spec.lora:
-        raise UsageError(f"--lora is not available for {spec.name}.", argument="lora", value=True)
+        raise UsageError(f"--lora is not available for {spec.name}. Remove it.", argument="lora", value=True)
     if lora and not pretrained:
-        raise UsageError("--lora needs pretrained weights: add --from FOLDER.", argument="lora", value=True)
+        raise UsageError("--lora needs pretrained weights. Add --from FOLDER.", argument="lora", value=True)
     if given and not lora:
-        raise UsageError(f"{flag(min(given))} requires --lora. Add it.", argument=min(given), value=given[min(given)])
+        raise UsageError(f"{flag(min(given))} needs --lora. Add --lora.", argument=min(given), value=given[min(given)])
     return LoRAConfig(**given) if lora else None
 
 
@@ -272,7 +273,7 @@ def train_on_files(request: TrainRequest, data: Sequence[Path], validation: Sequ
     reader = request.spec.load("reader")(request.config)
     if not data and validation:
         raise UsageError(
-            "--validation requires training files; the built-in dataset has its own validation split.",
+            "--validation needs training files. Add DATA; the built-in dataset has its own validation split.",
             argument="validation",
             value=validation,
         )

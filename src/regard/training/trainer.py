@@ -66,7 +66,7 @@ class TrainState:
     best_train_loss: float = math.inf  # lowest smoothed training loss so far
     steps_above_best: int = 0  # consecutive steps with a training loss far above the best
     num_snapshots: int = 0  # snapshots in the weight average
-    num_evals: int = 0  # evaluations that have been due so far
+    num_evals: int = 0  # scheduled evaluations so far, including skipped ones
     eval_step: int = 0  # step of the last evaluation
     eval_seconds: float = 0.0  # total time of all evaluations
     last_eval_seconds: float = 0.0
@@ -95,7 +95,7 @@ class Trainer:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if (config.steps is None) == (config.minutes is None):
-            raise UsageError("training needs one budget: give --steps or --minutes.", argument="steps")
+            raise UsageError("training needs a budget. Give --steps or --minutes.", argument="steps")
         self.objective, self.config, self.run_folder = objective, config, run_folder
         self.model: nn.Module = objective.model
         self.progress = progress or NullProgress()
@@ -191,7 +191,7 @@ class Trainer:
             self._call("on_epoch_begin")
             batches = self.objective.batches(self.plan, self.state.epoch)
             if not batches:
-                raise UsageError("the training data must contain at least one example, got none.", argument="data")
+                raise UsageError("the training data is empty. Give at least one example.", argument="data")
             while self.state.batch < len(batches):
                 self.state.batch += 1
                 yield batches[self.state.batch - 1]
@@ -260,7 +260,7 @@ class Trainer:
         self._update_seconds()
 
     def diverged(self, quantity: str, value: float, verb: str = "became") -> DivergenceError:
-        """Return the error for a run whose loss or gradient diverged; it names the last good checkpoint."""
+        """Return the error for a run whose loss or gradient diverged; it mentions the last good checkpoint."""
         checkpoint = last_good_checkpoint(self.run_folder)
         message = (
             f"the {quantity} {verb} {value:.3f} at step {self.state.step:,}; training stopped. Train again with a "

@@ -1,1 +1,1 @@
-"""Errors, configs and files: helpers that import nothing else of regard."""
+"""Errors, configs and files: helpers that import nothing else from regard."""

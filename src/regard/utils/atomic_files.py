@@ -100,13 +100,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def temporary_name() -> str:
-    """A unique name that identifies this process."""
+    """Return a unique name that identifies this process."""
     return f"{_PREFIX}{_MACHINE}-{os.getpid()}-{_WORD}-{next(_serial)}"
 
 
 @contextlib.contextmanager
 def temporary_path(folder: Path) -> Iterator[Path]:
-    """A new path in `folder` for the block to write or move to; what is left there afterwards is removed."""
+    """Yield a new path in `folder` to write or move to; anything left at that path after the block is removed."""
     sweep(folder)
     path = folder / temporary_name()
     try:
@@ -116,7 +116,7 @@ def temporary_path(folder: Path) -> Iterator[Path]:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `temporary_name` of any process made this name."""
+    """Return whether a name was created by `temporary_name`, in any process."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -151,7 +151,7 @@ def _is_abandoned(entry: Path) -> bool:
             return True
         except OSError:  # the process exists and belongs to another user
             pass
-    # It comes from another machine with the same disk, or the process id may be in use again: its age decides.
+    # The file comes from another machine with the same disk, or the process id may be in use again: check its age.
     times = [0.0]
     for path in (entry, *entry.glob("*")):
         with contextlib.suppress(OSError):
@@ -176,7 +176,7 @@ _REASONS = {
 
 @contextlib.contextmanager
 def storage_errors(path: Path, num_bytes: int, reassurance: str = "") -> Iterator[None]:
-    """Turn an `OSError` while writing `num_bytes` to `path` into a `FolderError`; `reassurance` says what is intact."""
+    """Turn an `OSError` while writing `num_bytes` to `path` into a `FolderError` that ends with `reassurance`."""
     try:
         yield
     except OSError as error:
@@ -193,7 +193,7 @@ def storage_errors(path: Path, num_bytes: int, reassurance: str = "") -> Iterato
 
 
 def readable_size(num_bytes: float) -> str:
-    """Bytes in a readable unit: "36.3 MB"."""
+    """Format a number of bytes in a readable unit: "36.3 MB"."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if num_bytes < 1000:
             return f"{num_bytes:,.0f} {unit}" if unit == "bytes" else f"{num_bytes:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`Config`, the base of all configs: frozen pydantic models.
+"""`Config`, the base class of all configs: frozen pydantic models.
 
 Flags, Python arguments, validation, JSON schema and `config.json` derive from the fields of a config, each with a
 description, a default and a range. Unknown keys and bad values raise a `UsageError` with field, value and valid values.
@@ -22,7 +22,7 @@ from regard.utils.errors import UsageError, unknown
 T = TypeVar("T")
 _NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 
-# What a field expects, by the prefix of pydantic's error type.
+# What a value should be, keyed by the prefix of pydantic's error type.
 _EXPECTED = {"int": "an integer", "float": "a number", "bool": "true or false", "string": "a string", "tuple": "a list",
              "list": "a list", "dict": "a mapping", "path": "a path", "finite": "a finite number"}  # fmt: skip
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "greater_than": ("gt", "more than"),
@@ -30,7 +30,7 @@ _BOUNDS = {"greater_than_equal": ("ge", "at least"), "greater_than": ("gt", "mor
 
 
 class Config(BaseModel):
-    """Base of all configs: frozen, rejects unknown keys, raises `UsageError`."""
+    """Base class of all configs: frozen, rejects unknown keys, raises `UsageError`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
@@ -41,11 +41,11 @@ class Config(BaseModel):
             raise usage_error(error, type(self)) from None
 
     def replace(self, **changes: Any) -> Self:
-        """A validated copy with some values changed."""
+        """Return a validated copy with some values changed."""
         return type(self)(**{**dict(self), **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-ready values."""
+        """Return the fields as JSON values."""
         return self.model_dump(mode="json")
 
     @classmethod
@@ -54,7 +54,7 @@ class Config(BaseModel):
 
 
 def field_default(config: type[Config], name: str, default: Any) -> Any:
-    """A field of another config with a different default; description and range stay."""
+    """Return a field of another config with a different default; description and range stay the same."""
     return FieldInfo.merge_field_infos(config.model_fields[name], default=default)
 
 
@@ -83,7 +83,7 @@ def typed_values(config: type[Config], values: Mapping[str, Any]) -> dict[str, A
 
 
 def usage_error(error: ValidationError, config: type[BaseModel]) -> UsageError:
-    """The first validation error as a `UsageError`."""
+    """Return the first validation error as a `UsageError`."""
     fault = error.errors(include_url=False)[0]
     raised = fault.get("ctx", {}).get("error")
     if isinstance(raised, UsageError):  # from a validator of a config
@@ -97,7 +97,7 @@ def usage_error(error: ValidationError, config: type[BaseModel]) -> UsageError:
     choices = _choices(config.model_fields[field].annotation) if field in config.model_fields else ()
     if fault["type"] == "literal_error" and choices and isinstance(value, str):
         return unknown(field, value, choices)
-    shown = value if isinstance(value, str) and _NUMBER.fullmatch(value) else repr(value)  # a flag's 0 is '0'
+    shown = value if isinstance(value, str) and _NUMBER.fullmatch(value) else repr(value)  # show a flag's '0' as 0
     shown = shown if len(shown) <= 60 else f"{shown[:57]}…"
     return UsageError(f"{name} must be {_expected(fault, choices)}, not {shown}.", argument=field, value=value)
 
@@ -112,19 +112,19 @@ def _expected(fault: ErrorDetails, choices: tuple[str, ...]) -> str:
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
-    """The values of a Literal."""
+    """Return the values of a Literal as strings; empty for other types."""
     kind = value_type(annotation)
     return tuple(map(str, typing.get_args(kind))) if typing.get_origin(kind) is typing.Literal else ()
 
 
 def value_type(annotation: Any) -> Any:
-    """The type of an optional value without its None."""
+    """Return the type of an optional value, without None."""
     members = [member for member in typing.get_args(annotation) if member is not NoneType]
     return members[0] if NoneType in typing.get_args(annotation) and len(members) == 1 else annotation
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """The fields of a config or a dataclass as JSON-ready values."""
+    """Return the fields of a config or a dataclass as JSON values."""
     return config.to_dict() if isinstance(config, Config) else dataclasses.asdict(config)
 
 

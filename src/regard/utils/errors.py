@@ -1,6 +1,6 @@
 """The errors that regard raises on purpose.
 
-A message names the argument, its value, what is allowed and what to do next; fields hold the same for programs. The
+A message states the argument, its value, what is allowed and what to do next; programs find the same in the fields. The
 command line prints the message without a traceback. Any other exception that escapes is a bug and keeps its traceback.
 """
 
@@ -53,7 +53,7 @@ class RegardError(Exception):
         value: Any = None,  # its value
         allowed: Iterable[Any] | None = None,  # the valid values
         path: Path | str | None = None,  # the file or folder that is wrong
-        line: int | None = None,  # of that file, counted from 1
+        line: int | None = None,  # line of that file, counted from 1
         hint: str | None = None,  # the likely intended name, or what to do
     ) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class DivergenceError(RegardError):
 
 
 def suggest_name(given: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name that the user probably meant: a known synonym first, else the nearest spelling."""
+    """Return the allowed name that the user probably meant: a known synonym, otherwise the nearest spelling."""
     names = list(allowed)
     key = given.lstrip("-").replace("-", "_").lower()
     by_key = {name.lstrip("-").replace("-", "_").lower(): name for name in names}
@@ -104,7 +104,7 @@ def suggest_name(given: str, allowed: Iterable[str]) -> str | None:
 
 
 def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
-    """The error for a name that is not allowed, with a suggestion; `what` says what kind of name it is."""
+    """Return the error for a name that is not allowed, with a suggestion; `what` is the kind of name: "task"."""
     names = sorted(allowed)
     meant = suggest_name(given, names)
     hint = "" if meant is None else f" Did you mean {meant!r}?"
@@ -113,24 +113,24 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
 
 
 def flag(setting: str) -> str:
-    """The command-line flag of a setting: "--max-grad-norm" for "max_grad_norm"."""
+    """Return the command-line flag of a setting: "--max-grad-norm" for "max_grad_norm"."""
     return "--" + setting.strip("_").replace("_", "-")
 
 
 def number_of(count: int, noun: str, plural: str = "") -> str:
-    """A count with its noun: "1 example", "2,000 examples"."""
+    """Return a count with its noun: "1 example", "2,000 examples"."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def shorten_list(names: Sequence[str], *, shown: int = 5) -> str:
-    """The first few names of a list and the number of the others, for messages."""
+    """Return the first few names of a list and the number of the remaining ones, for messages."""
     rest = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
 @contextlib.contextmanager
 def config_errors(file: Path) -> Iterator[None]:
-    """Turn errors about settings into errors about the file that holds them."""
+    """Turn errors about settings into errors about the file that contains the settings."""
     try:
         yield
     except (UsageError, KeyError, TypeError, AttributeError) as error:

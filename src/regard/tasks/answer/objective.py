@@ -24,23 +24,24 @@ MAX_SHOWN = 300  # characters of a passage in a report
 
 
 class AnswerObjective(EncoderObjective):
-    """Learn the first and the last token of answers. A long passage is several windows, each an example.
+    """Learn the first and the last token of answers.
 
-    A window that does not hold the whole answer points to [CLS].
+    A long passage is split into windows, and each window is a training example. If a window does not contain the
+    complete answer, its targets are [CLS].
     """
 
     loss_unit = "windows"
     noun = "question"
     windowed = "passages"
     sample_names = SampleNames("Question and passage", "Answer", "Prediction", mistakes_first=True)
-    num_unreachable = 0  # training questions whose answer no window holds as a whole
+    num_unreachable = 0  # training questions whose answer is not complete in any window
 
     def __init__(self, init: EncoderInit, request: TrainRequest, splits: Splits[Question]) -> None:
         super().__init__(init, request, splits)
         predictor = self._predictor
         has_impossible = any(example.impossible for side in (splits.train, splits.validation) for example in side)
         self._tunes_threshold = has_impossible and predictor.config.no_answer_threshold is None
-        if self._tunes_threshold:  # `evaluate` finds the best one
+        if self._tunes_threshold:  # `evaluate` finds the best threshold
             predictor.config = predictor.config.replace(no_answer_threshold=0.0)
 
     @staticmethod
@@ -48,7 +49,7 @@ class AnswerObjective(EncoderObjective):
         return list(dict.fromkeys(text for example in examples for text in (example.passage, example.question)))
 
     def encode(self, examples: Sequence[Question]) -> tuple[list[EncodedExample], list[tuple[int, int]]]:
-        """The targets of a window are the first and the last token of the answer."""
+        """Encode examples as windows. The targets of a window are the first and the last token of the answer."""
         asked = [(question.question, question.passage) for question in examples]
         rows, targets = [], []
         encoded = self._predictor.encode(asked, stride=self._predictor.config.stride)
@@ -64,7 +65,9 @@ class AnswerObjective(EncoderObjective):
     def length_notes(self, max_seq_len: int) -> list[str]:
         notes = super().length_notes(max_seq_len)
         if lost := self.num_unreachable:
-            notes.append(f"length: no window holds the whole answer of {number_of(lost, 'question')}: raise --stride")
+            notes.append(
+                f"length: no window contains the complete answer of {number_of(lost, 'question')}: raise --stride"
+            )
         return notes
 
     def compute_loss(self, logits: Tensor, targets: list[tuple[int, int]], batch: EncoderBatch) -> Tensor:
@@ -75,7 +78,7 @@ class AnswerObjective(EncoderObjective):
         return F.cross_entropy(both, torch.tensor(targets, device=logits.device).flatten())
 
     def score(self, results: list[Answer]) -> tuple[list[Score], list[Answer]]:
-        """Finds the best no-answer threshold if the data has unanswerable questions."""
+        """Score the validation results; find the best no-answer threshold if there are unanswerable questions."""
         examples, predictor = self.splits.validation, self._predictor
         if self._tunes_threshold and any(example.impossible for example in examples):
             threshold = best_threshold(examples, results)

@@ -1,8 +1,8 @@
-"""A trained question-answering model, its results and its scores.
+"""Predictor for question answering, with its results and scores.
 
 The model reads `[CLS] question [SEP] passage [SEP]`; a long passage is read in overlapping windows. The score of a span
-is the sum of the start logit of its first token and the end logit of its last one. The score of "no answer" is that of
-[CLS], in the window where it is lowest.
+is the sum of the start logit of its first token and the end logit of its last one. The score of "no answer" is the
+score of [CLS] in the window where that score is lowest.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, repr=False)
 class Span(Result):
-    """A span of a passage as an answer."""
+    """A span of a passage that may answer the question."""
 
     text: str
-    start: int  # its first character in the passage
-    end: int  # the character after its last one
-    score: float  # its probability among all spans, and "no answer" if that is allowed
+    start: int  # index of the first character in the passage
+    end: int  # index after the last character
+    score: float  # softmax over the logits of all spans, and of "no answer" if a threshold is set
     logit: float  # the sum of its start and end logits
 
     recorded = shown = ("text", "start", "end", "score")
@@ -45,7 +45,7 @@ class Span(Result):
 
 @dataclass(frozen=True, repr=False)
 class Answer(Result):
-    """The answer to a question; its text is empty if the model gives none."""
+    """The answer to a question; `text` is empty if the model returns no answer."""
 
     question: str
     passage: str
@@ -54,8 +54,8 @@ class Answer(Result):
     end: int
     score: float  # the probability of the answer
     null_score_diff: float  # score of "no answer" minus score of the best answer
-    best: tuple[Span, ...]  # the best answers, whether or not one is given
-    id: str = ""  # of the question, if its file has one
+    best: tuple[Span, ...]  # the best spans, even if `text` is empty
+    id: str = ""  # id of the question, if the file has ids
 
     recorded = ("question", "text", "start", "end", "score", "null_score_diff", "best")
     shown = ("question", "text", "score")
@@ -76,7 +76,7 @@ class QuestionAnswerer(HeadPredictor[Answer]):
     config: AnswerConfig
 
     def _predict(self, inputs: list[Any], config: AnswerConfig, notify: Notify) -> list[Answer]:
-        """The answer to each (question, passage); a third value is the id of the question."""
+        """Answer each (question, passage) or (question, passage, id)."""
         asked = [_question_and_passage(value) for value in inputs]
         encoded = self.encode(asked, stride=config.stride)
         ids = [str(value[2]) if len(value) > 2 else "" for value in inputs]
@@ -86,12 +86,16 @@ class QuestionAnswerer(HeadPredictor[Answer]):
         ]
 
     def encode(self, asked: Sequence[tuple[str, str]], *, stride: int) -> list[EncodedQuestion]:
-        """Questions with the windows of their passages. A passage that occurs several times is tokenized once."""
+        """Return the questions with the windows of their passages. Repeated passages are tokenized only once."""
         self.require_pairs()
         for number, pair in enumerate(asked, start=1):
             for name, text in zip(("question", "passage"), pair, strict=True):
                 if not text.strip():
-                    raise UsageError(f"the {name} of input {number} is empty.", argument=name, value=text)
+                    raise UsageError(
+                        f"the {name} of input {number} is empty. Add a text, or remove the input.",
+                        argument=name,
+                        value=text,
+                    )
         questions, texts = (list(dict.fromkeys(pair[side] for pair in asked)) for side in (0, 1))
         ids = dict(zip(questions, self.tokenizer.encode_batch(questions), strict=True))
         passages = {}
@@ -99,7 +103,11 @@ class QuestionAnswerer(HeadPredictor[Answer]):
             starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
             passages[text] = Passage(text, token_ids, starts, ends)
             if not passages[text].is_visible.any():
-                raise UsageError(f"a passage has no words: {text[:40]!r}.", argument="passage", value=text[:40])
+                raise UsageError(
+                    f"the passage {text[:40]!r} has no words. Give a passage with text.",
+                    argument="passage",
+                    value=text[:40],
+                )
         special = {"start_id": self.tokenizer.start_id, "end_id": self.tokenizer.end_id}
         sizes = {"max_seq_len": self.max_seq_len, "stride": stride}
         return [
@@ -155,12 +163,12 @@ class QuestionAnswerer(HeadPredictor[Answer]):
 def _question_and_passage(value: Any) -> tuple[str, str]:
     texts = value[:2] if isinstance(value, tuple | list) and len(value) in (2, 3) else ()
     if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-        raise UsageError("give two texts, a question and a passage.", argument="inputs")
+        raise UsageError("an input must be two texts, a question and a passage.", argument="inputs")
     return texts[0], texts[1]
 
 
 def apply_threshold(answer: Answer, threshold: float | None) -> Answer:
-    """The answer with another threshold; its probability does not change."""
+    """Apply another threshold to an answer; `score` does not change."""
     if threshold is not None and answer.null_score_diff > threshold:
         return dataclasses.replace(answer, text="", start=0, end=0)
     best = answer.best[0]
@@ -171,23 +179,24 @@ def apply_threshold(answer: Answer, threshold: float | None) -> Answer:
 
 
 class PassageWindow(NamedTuple):
-    """A question with some tokens of its passage, which is the second text of `example`."""
+    """A question with a window of its passage: `example` has the question as first text and the window as second."""
 
     example: EncodedExample
-    first: int  # the index of its first token among those of the passage
+    first: int  # index of the window's first token in the passage
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens of the passage it holds."""
+        """Number of passage tokens in this window."""
         return len(self.example.ids) - self.example.first - 1
 
 
 def passage_windows(
     question: Sequence[int], passage: Sequence[int], *, start_id: int, end_id: int, max_seq_len: int, stride: int
 ) -> list[PassageWindow]:
-    """A passage in windows of at most `max_seq_len` ids, the question before each; neighbors share `stride` tokens.
+    """Split a passage into windows of at most `max_seq_len` ids, each with the question before it.
 
-    A question takes at most half of a window, and the shared tokens at most half of what is left for the passage.
+    Adjacent windows share `stride` tokens. The question is truncated to half of a window, and at most half of the
+    remaining tokens are shared.
     """
     opening = [start_id, *question[: (max_seq_len - 3) // 2], end_id]
     max_len = max_seq_len - len(opening) - 1
@@ -201,7 +210,7 @@ def passage_windows(
 
 @dataclass(frozen=True)
 class Passage:
-    """The tokens of a passage, and the characters that each stands for."""
+    """The tokens of a passage; token i covers the characters from `starts[i]` to `ends[i]`."""
 
     text: str
     ids: list[int]
@@ -210,11 +219,11 @@ class Passage:
 
     @property
     def is_visible(self) -> npt.NDArray[np.bool_]:
-        """Which tokens stand for at least one character."""
+        """For each token, whether it covers at least one character."""
         return self.ends > self.starts
 
     def tokens_of(self, start: int, text: str) -> tuple[int, int] | None:
-        """The first and the last token of `text` at the character `start`; None if no token shows it."""
+        """Return the first and the last token of `text`, which starts at character `start`; None if there are none."""
         begin = start + len(text) - len(text.lstrip())
         end = start + len(text.rstrip())
         first = int(np.searchsorted(self.ends, begin, side="right"))
@@ -223,17 +232,17 @@ class Passage:
 
 
 class EncodedQuestion(NamedTuple):
-    """A question about a passage, ready for the model."""
+    """A passage and its windows, each of which includes the question."""
 
     passage: Passage
     windows: list[PassageWindow]
 
 
 def span_scores(encoded: EncodedQuestion, logits: Sequence[Floats], max_tokens: int) -> Floats:
-    """The score of every span of at most `max_tokens` tokens: (first token, number of further tokens).
+    """Return the scores of all spans of at most `max_tokens` tokens: (first token, number of further tokens).
 
-    `logits` (T, 2) are those of the windows. A span in several windows has its highest score; one that is in no window,
-    or that starts or ends with an invisible token, has -∞.
+    `logits` has one array (T, 2) per window. A span in several windows gets its highest score. A span in no window, or
+    with an invisible first or last token, gets -∞.
     """
     num_tokens = len(encoded.passage.ids)
     max_tokens = min(max_tokens, num_tokens)
@@ -243,7 +252,7 @@ def span_scores(encoded: EncodedQuestion, logits: Sequence[Floats], max_tokens: 
         place, first, end = window.example.first, window.first, window.first + window.num_tokens
         start_logits, end_logits = (output[place : place + window.num_tokens] + invisible[first:end, None]).T
         end_logits = np.concatenate([end_logits, np.full(max_tokens - 1, -np.inf, dtype=np.float32)])
-        # Row i holds the scores of ending at token i, i + 1, …: a view of `end_logits` that moves by one per row.
+        # Row i of the view has the end logits of tokens i, i + 1, …
         spans = start_logits[:, None] + np.lib.stride_tricks.sliding_window_view(end_logits, max_tokens)
         np.maximum(scores[first:end], spans, out=scores[first:end])
     return scores
@@ -266,7 +275,7 @@ def best_spans(scores: Floats, count: int) -> Iterator[tuple[int, int, float]]:
 
 
 def log_sum_exp(scores: Floats, null: float | None) -> float:
-    """log Σ exp(score) over all spans, and over "no answer" where that is allowed."""
+    """log Σ exp(score) over all spans, and over "no answer" if `null` is given."""
     highest = float(scores.max()) if null is None else max(float(scores.max()), null)
     total = float(np.exp(scores.astype(np.float64) - highest).sum())
     if null is not None:
@@ -275,7 +284,7 @@ def log_sum_exp(scores: Floats, null: float | None) -> float:
 
 
 def target(window: PassageWindow, answer: tuple[int, int] | None) -> tuple[int, int]:
-    """The positions of an answer, given as tokens of the passage, in a window; [CLS] if it is not all there."""
+    """Convert the first and last passage token of an answer to positions in a window; ([CLS], [CLS]) if incomplete."""
     if answer is None or answer[0] < window.first or answer[1] >= window.first + window.num_tokens:
         return 0, 0
     offset = window.example.first - window.first
@@ -286,12 +295,12 @@ def target(window: PassageWindow, answer: tuple[int, int] | None) -> tuple[int, 
 
 
 def gold_answers(examples: Sequence[Question]) -> dict[str, list[str]]:
-    """The gold answers by id; none where a question has no answer."""
+    """Return the gold answers by question id; an unanswerable question has an empty list."""
     return {example.id: [text for _, text in example.answers] for example in examples}
 
 
 def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], threshold: float | None) -> list[Score]:
-    """Exact match and F1. If some questions are unanswerable: also for each kind, and at the best threshold."""
+    """Exact match and F1. With unanswerable questions, also for each kind of question and at the best threshold."""
     gold = gold_answers(examples)
     predicted = {example.id: answer.text for example, answer in zip(examples, answers, strict=True)}
     found = score_answers(predicted, gold)
@@ -313,9 +322,10 @@ def answer_scores(examples: Sequence[Question], answers: Sequence[Answer], thres
 
 
 def best_threshold(examples: Sequence[Question], answers: Sequence[Answer]) -> float:
-    """The threshold with the highest F1, halfway to the next question: sums are rounded differently in other batches.
+    """Return the no-answer threshold with the highest F1.
 
-    If giving no answer is always best, it is below all questions.
+    It is halfway between two questions' null_score_diff, because rounding differs between batches. If returning no
+    answer is always best, it is below all of them.
     """
     texts, diffs = _unthresholded(examples, answers)
     _, best = best_thresholds(texts, diffs, gold_answers(examples))
@@ -324,7 +334,7 @@ def best_threshold(examples: Sequence[Question], answers: Sequence[Answer]) -> f
 
 
 def _unthresholded(examples: Sequence[Question], answers: Sequence[Answer]) -> tuple[dict[str, str], dict[str, float]]:
-    """By id: the best answer even if none is given, and its null_score_diff."""
+    """Return the text of the best span and its null_score_diff by question id, ignoring the threshold."""
     ids = [example.id for example in examples]
     texts = dict(zip(ids, (answer.best[0].text for answer in answers), strict=True))
     return texts, dict(zip(ids, (answer.null_score_diff for answer in answers), strict=True))

@@ -13,7 +13,7 @@ from regard.models.heads import HeadConfig
 from regard.tasks.readers import SingleFileReader, split_by
 from regard.utils.errors import number_of
 
-MAX_HELD_OUT = 400  # passages; more take time from training and hardly change the scores
+MAX_HELD_OUT = 400  # passages; more would take time from training and hardly change the scores
 
 
 class AnswerReader(SingleFileReader[Question]):
@@ -35,7 +35,7 @@ class AnswerReader(SingleFileReader[Question]):
         return example.passage
 
     def hold_out(self, examples: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-        """Split the questions into training and validation; with several passages, the two parts share none."""
+        """Split the questions into training and validation; if there are several passages, no passage is in both."""
         fraction, several = self.config.val_fraction, len({question.passage for question in examples}) > 1
         if several:
             return split_by(self.key, examples, fraction=fraction, maximum=MAX_HELD_OUT)
@@ -46,7 +46,7 @@ class AnswerReader(SingleFileReader[Question]):
         return super().held_out_note(examples, f" about {passages}")
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
-        """(question, passage, id) of each question in SQuAD's JSON, a table or JSON lines; stdin also takes tabs."""
+        """Return (question, passage, id) tuples from SQuAD's JSON, a table or JSON lines; stdin may have tabs."""
         found = read_qa_inputs(path, data, skip_bad_rows=self.config.skip_bad_rows)
         self.notes += found.notes()
         return [(question.question, question.passage, question.id) for question in found.examples]

@@ -22,22 +22,23 @@ class AnswerConfig(Config):
     """Options of prediction."""
 
     stride: int = Option(128, ge=0, description="Number of tokens by which the windows of a long passage overlap.")
-    max_answer_tokens: int = Option(30, ge=1, description="Longest answer, in tokens.")
+    max_answer_tokens: int = Option(30, ge=1, description="Maximum length of an answer, in tokens.")
     n_best: int = Option(1, ge=1, description="Number of answers to return, best first.")
     no_answer_threshold: float | None = Option(
         None,
-        description="Give no answer if its score exceeds that of the best answer by more than this (default: always "
-        "answer; training on data with unanswerable questions finds the best threshold).",
+        description="Return no answer if the score of 'no answer' exceeds that of the best answer by more than this "
+        "(default: always answer; training on data with unanswerable questions finds the best threshold).",
     )
 
 
 def answer_recipe(request: TrainRequest) -> Recipe:
-    """The defaults of tasks on an encoder; refuses a stride that leaves no new tokens to a window."""
+    """The defaults of encoder tasks; raise if the stride is so large that a window has no new tokens."""
     training = AnswerTraining(**request.given)
     stride = AnswerConfig(**request.given_predict).stride
     if "stride" in request.given_predict and stride >= training.max_seq_len:
         raise UsageError(
-            f"--stride {stride} must be less than --max-seq-len {training.max_seq_len}: each window must add tokens.",
+            f"--stride {stride} must be less than --max-seq-len {training.max_seq_len}. Lower --stride, so that each "
+            "window adds tokens.",
             argument="stride",
             value=stride,
         )
@@ -53,13 +54,13 @@ SPEC = encoder_task(
         Field("passage", "document", "The passage with the answer: a text, a file, or - for stdin.", columns=PASSAGES),
     ),
     outputs=(
-        Field("text", "text", "The answer; empty if there is none."),
-        Field("start", "number", "The first character of the answer in the passage."),
-        Field("end", "number", "The character after its last one."),
+        Field("text", "text", "The answer; empty if the model returns no answer."),
+        Field("start", "number", "Index of the answer's first character in the passage."),
+        Field("end", "number", "Index after the answer's last character."),
         Field("score", "number", "The probability of the answer."),
         Field("null_score_diff", "number", "Score of giving no answer minus the score of the best answer."),
         Field("best", "spans", "The n_best answers, best first."),
-        Field("id", "text", "The id of the question, if its file has one.", optional=True),
+        Field("id", "text", "The id of the question, if the file has ids.", optional=True),
     ),
     read_config=RowReading,
     input_options=frozenset({"skip_bad_rows"}),

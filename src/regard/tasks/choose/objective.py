@@ -16,7 +16,7 @@ from regard.training.objective import Sample, SampleNames
 
 
 class ChooseObjective(EncoderObjective):
-    """Learn which ending is right: cross-entropy among the endings of a context, each an input."""
+    """Learn which ending is right: one input per ending, with cross-entropy over the endings of a context."""
 
     sample_names = SampleNames("Context", "Right ending", "Prediction", mistakes_first=True)
 

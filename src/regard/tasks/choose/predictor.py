@@ -1,6 +1,6 @@
-"""A trained multiple-choice model, its results and its scores.
+"""Predictor for multiple choice, with its results and scores.
 
-Every ending is read after the context, as the second text of a pair; a single logit says how well it fits.
+Each ending is the second text of a pair, after the context; the model returns one logit per pair.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Choice(Result):
 
     context: str
     endings: tuple[str, ...]
-    choice_index: int  # of the chosen ending, from 0
+    choice_index: int  # index of the chosen ending, from 0
     scores: tuple[float, ...]
 
     recorded = ("context", "endings", "choice_index", "text", "scores")
@@ -69,7 +69,7 @@ class MultipleChoice(HeadPredictor[Choice]):
         return [_chosen(context, endings, list(islice(logits, len(endings)))) for context, endings in choices]
 
     def encode(self, choices: Iterable[tuple[str, Sequence[str]]]) -> list[EncodedExample]:
-        """The ids of each ending after its context, in order."""
+        """Encode each context with each of its endings, in order."""
         self.require_pairs()
         pairs = [(context, ending) for context, endings in choices for ending in endings]
         return encode_pairs(self.tokenizer, pairs, self.max_seq_len)
@@ -82,26 +82,28 @@ class MultipleChoice(HeadPredictor[Choice]):
         return Scores(choice_scores(chosen, labels_of(examples), self.majority_label))
 
     def encode_input(self, text: Any) -> EncodedExample:
-        """The ids of a context and an ending; of several endings, the chosen one."""
+        """Encode a context with an ending; if several endings are given, with the one that the model chooses."""
         texts = _texts(text)
         ending = texts[1] if len(texts) == 2 else self.predict([texts])[0].text
         return super().encode_input((texts[0], ending))
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention over a context and an ending; of several endings, the chosen one."""
+        """All attention over a context and an ending; if several endings are given, the one that the model chooses."""
         return self.trace_example(self.encode_input(inputs), grad=grad)
 
 
 def _choice(value: Any) -> tuple[str, tuple[str, ...]]:
-    """The context and the endings of an input."""
+    """Return the context and the endings of an input."""
     texts = _texts(value)
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
-        raise UsageError("give a context and at least two endings: (context, [ending, ending]).", argument="endings")
+        raise UsageError(
+            "an input must be (context, [ending, ending …]), with two or more endings.", argument="endings"
+        )
     return texts[0], texts[1:]
 
 
 def _texts(value: Any) -> tuple[Any, ...]:
-    """All texts of an input, which is (context, endings) or (context, ending, ending …)."""
+    """Return all texts of an input, given as (context, endings) or (context, ending, ending …)."""
     texts: tuple[Any, ...] = tuple(value) if isinstance(value, tuple | list) else ()
     return (texts[0], *texts[1]) if len(texts) == 2 and isinstance(texts[1], tuple | list) else texts
 
@@ -117,7 +119,7 @@ def labels_of(examples: Iterable[MultipleChoiceExample]) -> list[int]:
 
 
 def choice_scores(chosen: Sequence[int], labels: Sequence[int], majority_label: tuple[str, ...] | None) -> list[Score]:
-    """The accuracy, as in SWAG, beside that of always choosing the most common index of training."""
+    """The accuracy, as in SWAG, and that of a baseline: always choosing the most common index of the training data."""
     predicted, references = ([str(index) for index in side] for side in (chosen, labels))
     name = "this file's own majority" if majority_label is None else "the majority"
     (constant,) = majority_label or majority_index(labels)
@@ -128,6 +130,6 @@ def choice_scores(chosen: Sequence[int], labels: Sequence[int], majority_label: 
 
 
 def majority_index(labels: Iterable[int]) -> tuple[str]:
-    """The most common index of right endings; the first of several."""
+    """Return the most common index of the right ending; on a tie, the first in the data."""
     counts = Counter(labels)
     return (str(min(counts, key=lambda index: (-counts[index], index))),)

@@ -16,7 +16,7 @@ from regard.utils.errors import number_of
 
 
 class ChooseReader(SingleFileReader[MultipleChoiceExample]):
-    """Contexts with endings; for training, all with the same number of endings."""
+    """Reads contexts with endings; in training, all examples have the same number of endings."""
 
     dataset = "built-in choices"
 
@@ -35,13 +35,11 @@ class ChooseReader(SingleFileReader[MultipleChoiceExample]):
     def usable(
         self, found: ReadResult[MultipleChoiceExample], path: Path, train: Sequence[MultipleChoiceExample]
     ) -> ReadResult[MultipleChoiceExample]:
-        """The examples with as many endings as most training examples: a batch holds them side by side."""
+        """Keep the examples with the most common number of endings, because all examples must have the same number."""
         expected = Counter(len(example.endings) for example in train).most_common(1)[0][0]
         counts = enumerate(len(example.endings) for example in found.examples)
         faults = {
-            index: f"{number_of(count, 'ending')} where {expected} are expected"
-            for index, count in counts
-            if count != expected
+            index: f"{number_of(count, 'ending')} instead of {expected}" for index, count in counts if count != expected
         }
         return found.without(faults, path).finish(path, "choices", skip_bad_rows=self.config.skip_bad_rows)
 
@@ -49,7 +47,7 @@ class ChooseReader(SingleFileReader[MultipleChoiceExample]):
         return [f"data: {len(examples[0].endings)} endings per row"]
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
-        """(context, endings) of each row of a table, or of each line with tabs between the texts."""
+        """Return (context, endings) for each row of a table, or for each line of tab-separated texts."""
         found = read_endings(path, data=data, labelled=False, skip_bad_rows=self.config.skip_bad_rows)
         self.notes += found.notes()
         return [(example.context, example.endings) for example in found.examples]

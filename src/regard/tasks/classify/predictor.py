@@ -1,4 +1,4 @@
-"""A trained text classifier."""
+"""Predictor for text classification."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from regard.tasks.base import LabelledExample
 from regard.tasks.readers import LabelledReader
 from regard.utils.errors import DataError
 
-SEPARATORS = (",", ";", "|", "/", " ")  # between several labels, the most usual first
+SEPARATORS = (",", ";", "|", "/", " ")  # separators of labels, most common first
 
 
 class ClassifyReader(LabelledReader):
-    """Texts with one label each or, with a label separator, any number of labels."""
+    """Reads texts with one label each or, if a label separator is set, with any number of labels."""
 
     dataset = "built-in opinions"
     file_options = ("text_column", "label_column", "label_separator", "skip_bad_rows")
@@ -39,7 +39,7 @@ class ClassifyReader(LabelledReader):
         return super().read_test(data, predictor)
 
     def _separator(self, path: Path, head: HeadConfig) -> str:
-        """The separator with which most rows of a file have known labels."""
+        """Return the separator with which the most rows of a file have known labels."""
 
         def unknown_rows(separator: str) -> float:
             config = self.config.replace(label_separator=separator, skip_bad_rows=True)

@@ -13,7 +13,7 @@ from regard.utils.config import Config
 
 
 class ClassifyReading(RowReading):
-    """How labelled texts are read."""
+    """Options for reading labelled texts."""
 
     text_column: str | None = Option(None, description="Name or number of the column with the texts.")
     label_column: str | None = Option(None, description="Name or number of the column with the labels.")
@@ -26,7 +26,7 @@ class ClassifyTraining(ClassifyReading, EncoderTraining):
     """Options of `regard train classify`."""
 
     class_weights: Literal["none", "balanced"] = Option(
-        "none", description="balanced: weight the loss so that all labels count the same."
+        "none", description="balanced: weight the loss so that all labels have the same total weight."
     )
 
 
@@ -34,7 +34,7 @@ class ClassifyConfig(Config):
     """Options of prediction."""
 
     threshold: float = Option(
-        0.5, ge=0, le=1, description="For several labels: lowest probability of a label that is given."
+        0.5, ge=0, le=1, description="Multi-label models: return the labels with at least this probability."
     )
 
 
@@ -44,11 +44,11 @@ SPEC = encoder_task(
     noun="a text classifier",
     inputs=(Field("text", "text", "The text to label.", columns=TEXTS),),
     outputs=(
-        Field("label", "label", "The label; several are joined by commas.", optional=True),
-        Field("labels", "labels", "The label as a list, or several labels.", optional=True),
+        Field("label", "label", "The label, or several labels joined by commas.", optional=True),
+        Field("labels", "labels", "The predicted labels as a list.", optional=True),
         Field("score", "number", "The probability of the label.", optional=True),
         Field("scores", "scores", "The probability of every label.", optional=True),
-        Field("number", "number", "With regression: the predicted number, instead of labels.", optional=True),
+        Field("number", "number", "The predicted number (regression only, instead of labels).", optional=True),
     ),
     read_config=ClassifyReading,
     input_options=frozenset({"text_column"}),

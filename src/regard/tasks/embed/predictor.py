@@ -52,8 +52,8 @@ class TokenVectors:
     """A text with a vector for every token, [CLS] and [SEP] included."""
 
     text: str
-    tokens: tuple[str, ...]  # as the vocabulary has them
-    spans: tuple[tuple[int, int], ...]  # where each token is in the text; empty for [CLS] and [SEP]
+    tokens: tuple[str, ...]  # as written in the vocabulary
+    spans: tuple[tuple[int, int], ...]  # (start, end) of each token in the text; start = end for [CLS] and [SEP]
     vectors: Vectors  # (T, D)
 
     @property
@@ -85,7 +85,7 @@ class TokenVectors:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Similarity:
-    """A text and the cosine of the angle between its vector and that of each other text."""
+    """A text and its cosine similarity to each of the other texts."""
 
     text: str
     others: tuple[str, ...]
@@ -93,7 +93,7 @@ class Similarity:
 
     @property
     def score(self) -> float:
-        """The cosine, where there is one other text; otherwise the largest."""
+        """The highest of the cosine similarities."""
         return float(self.scores.max())
 
     def record(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Similarity:
 
     def row(self) -> dict[str, Any]:
         cosines = zip(self.others, self.scores.tolist(), strict=True)
-        # A column for each text; the name "text" is taken.
+        # One column per text; a space distinguishes the text "text" from the first column.
         return {"text": self.text, **{other + " " * (other == "text"): _digits(value) for other, value in cosines}}
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
         return bool(getattr(config, "similarity", False))
 
     def vectors(self, texts: str | Sequence[str], *, notify: Notify | None = None, **options: Any) -> Vectors:
-        """A float32 array with one row for each text; of a single text, its row. `options` are those of the task."""
+        """Return a float32 array with one row per text, or one vector for one str; `options` as in the task embed."""
         config = self.config.replace(**options)
         if isinstance(texts, str):
             vector: Vectors = self.vectors([texts], notify=notify, **options)[0]
@@ -165,12 +165,12 @@ class Embedder(EncoderPredictor[EmbedResult]):
     def tokens(
         self, text: str, *, layer: int | None = None, max_seq_len: int | None = None, notify: Notify | None = None
     ) -> TokenVectors:
-        """A vector for every token of a text: the output of the last layer, or of `layer`; 0 is the embedding."""
+        """Return one vector per token of a text: the output of the last layer or of `layer` (0: embeddings)."""
         EmbedConfig(max_seq_len=max_seq_len)
         num_layers = self.bert.config.num_layers
         if layer is not None and not 0 <= layer <= num_layers:
             raise UsageError(
-                f"layer must be from 0 (the embeddings) to {num_layers} (the last layer), not {layer}.",
+                f"layer must be from 0 (the embeddings) to {num_layers} (the last layer), got {layer}.",
                 argument="layer",
                 value=layer,
             )
@@ -179,7 +179,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
         with observe(self.bert, address) as observed:
             self.bert(torch.tensor([example.ids], device=self.device))
         found = self.tokenizer.token_spans(text)[: len(example.ids) - 2]
-        # White space before a token belongs to its span, and is not shown.
+        # Remove the white space that a span has before its token.
         inner = [(span.end - len(span.text.lstrip()), span.end) for span in found]
         spans = ((0, 0), *inner, (len(text), len(text)))
         vectors = observed[address][0].float().cpu().numpy()
@@ -188,7 +188,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
     def similarity(
         self, first: str | Sequence[str], second: str | Sequence[str] | None = None, **options: Any
     ) -> Vectors:
-        """The cosine between each text of `first` and each of `second`, or of `first` itself: (first, second)."""
+        """Cosine similarities (first, second) of the texts in `first` and `second` (default: `first` again)."""
         options |= {"normalize": True}
         vectors = self.vectors([first] if isinstance(first, str) else first, **options)
         if second is None:
@@ -207,7 +207,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
         return examples
 
     def evaluate(self, examples: Sequence[LabelledExample], config: Config | None = None) -> Scores:
-        """How well cosines correlate with the numbers of pairs (STS-B, SICK), beside counting shared words."""
+        """Correlation of cosine similarities with gold similarities (STS-B, SICK); the baseline counts shared words."""
         chosen = self.config if config is None else EmbedConfig(**dict(config))
         pairs = [example.text for example in examples if isinstance(example.text, tuple)]
         gold = [float(example.gold) for example in examples if not isinstance(example.gold, tuple)]
@@ -225,7 +225,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
         rows = [getattr(result, "vector", getattr(result, "scores", None)) for result in results]
         if any(isinstance(result, TokenVectors) for result in results):
             raise UsageError(
-                "--tokens gives arrays of different lengths, which one .npy file cannot hold: write .jsonl or .csv.",
+                "--tokens gives arrays of different lengths, which one .npy file cannot store. Write .jsonl or .csv.",
                 argument="out",
                 value=suffix,
                 allowed=(".jsonl", ".csv"),
@@ -248,7 +248,7 @@ class Embedder(EncoderPredictor[EmbedResult]):
 
 
 def pool(hidden: Tensor, lengths: Tensor | None, pooling: Pooling) -> Tensor:
-    """Hidden states (B, T, D), of which `lengths` are not padding → one vector for each text (B, D)."""
+    """Pool hidden states (B, T, D) into one vector per text (B, D); `lengths` (B,) excludes padding."""
     if pooling == "cls":
         return hidden[:, 0]
     if lengths is None:

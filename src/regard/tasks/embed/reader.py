@@ -15,7 +15,7 @@ from regard.utils.errors import DataError
 
 
 class EmbedReader(PairReader):
-    """Pairs with one number each; the built-in numbers are the share of meaning that two texts have in common, × 5."""
+    """Reads pairs with similarities; a built-in similarity is 5 × the fraction of meaning that two texts share."""
 
     dataset = "built-in similarities"
 
@@ -24,7 +24,8 @@ class EmbedReader(PairReader):
         found = self.read_file(path, regression=True)
         if len({example.gold for example in found.examples}) < 2:
             raise DataError(
-                f"{path}: all {len(found.examples):,} pairs have the same number, and a constant has no correlation.",
+                f"{path}: all {len(found.examples):,} pairs have the same number, so a correlation is undefined. Give "
+                "pairs with different numbers.",
                 path=str(path),
             )
         return found

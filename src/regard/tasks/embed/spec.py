@@ -1,6 +1,6 @@
 """The task `embed`: what goes in, what comes out, its options. Does not import torch.
 
-It has no training of its own: every encoder gives each token a vector that depends on the whole text.
+It needs no training: the hidden states of any encoder can be pooled into a vector.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pooling = Literal["mean", "cls", "max"]
 
 
 class EmbedReading(Config):
-    """How texts, and for evaluation pairs with numbers, are read."""
+    """Options for reading texts and, for evaluation, pairs with similarities."""
 
     text_column: str | None = Option(None, description="Name or number of the column with the texts.")
     first_column: str | None = Option(
@@ -37,28 +37,30 @@ class EmbedReading(Config):
 class EmbedConfig(Config):
     """Options of embedding."""
 
-    pooling: Pooling = Option("mean", description="How token vectors become one: mean, cls (the first), or max.")
+    pooling: Pooling = Option("mean", description="How token vectors are pooled: mean, cls (the first token), or max.")
     normalize: bool = Option(True, description="Scale vectors to length 1, so that a dot product is a cosine.")
     max_seq_len: int | None = Option(
         None,
         ge=3,
-        description="Longest text, in tokens; longer texts are truncated (default: as long as the model takes).",
+        description="Maximum length in tokens; longer texts are truncated (default: the model's maximum).",
     )
     similarity: bool = Option(False, description="Return cosine similarities instead of vectors.")
     similar_to: tuple[str, ...] = Option(
         (),
-        description="With --similarity: texts to compare with, or a file of them (default: the input texts).",
+        description="With --similarity: texts to compare with, or a file with such texts (default: the input texts).",
         json_schema_extra={"file": "lines"},
     )
     tokens: bool = Option(False, description="Return one vector per token instead of one per text.")
     layer: int | None = Option(
-        None, ge=0, description="With --tokens: layer to read, 0 for the embeddings (default: the last)."
+        None,
+        ge=0,
+        description="With --tokens: layer whose output is returned; 0 for the embeddings (default: the last).",
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.tokens and self.similarity:
-            raise UsageError("--tokens and --similarity exclude each other: remove one.", argument="tokens")
+            raise UsageError("--tokens conflicts with --similarity. Remove one of them.", argument="tokens")
         if self.similar_to and not self.similarity:
             raise UsageError("--similar-to needs --similarity.", argument="similar_to", value=self.similar_to)
         if self.layer is not None and not self.tokens:

@@ -1,4 +1,4 @@
-"""Spec defaults, training options and recipe for tasks that train a head on an encoder. Does not import torch."""
+"""Options, recipe and spec defaults of tasks that train a head on an encoder. Does not import torch."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class EncoderTraining(TrainingConfig):
         "number N (embeddings and the first N layers).",
     )
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="With --from: factor between the learning rates of a layer and the layer above it."
+        1.0, gt=0, le=1, description="With --from: learning rate of each layer divided by that of the layer above it."
     )
-    val_fraction: float = Field(0.1, gt=0, lt=1, description="Fraction of DATA held out without --validation.")
+    val_fraction: float = Field(0.1, gt=0, lt=1, description="Fraction of DATA held out if --validation is not given.")
     forgetting: ForgettingText | None = Field(
-        None, description="With --from: text file for measuring how much masked-token accuracy fine-tuning costs."
+        None, description="With --from: text file for measuring how much masked-token accuracy fine-tuning loses."
     )
 
     @field_validator("freeze")
@@ -113,7 +113,7 @@ def encoder_recipe(request: TrainRequest) -> Recipe:
         return Recipe(training=best)
     request.refuse_with_pretrained(("size", "vocab_size"))
     if request.lora is not None and request.given.get("freeze", "nothing") != "nothing":
-        raise UsageError("--lora freezes all other weights: remove --freeze.", argument="freeze")
+        raise UsageError("--freeze conflicts with --lora. Remove one of them.", argument="freeze")
     if request.given.get("forgetting") is not None and has_mlm_head(request.folder) is False:
         raise UsageError(
             f"--forgetting needs a model with a masked-language-model head, but {request.pretrained} has none. Remove "

@@ -1,9 +1,9 @@
-"""Fast encoder inference on a CPU: texts of equal length share a batch, and each thread runs whole batches.
+"""Fast encoder inference on a CPU: texts of equal length share a batch, and each thread runs its own batches.
 
-A padding token costs as much as a real one, so texts are sorted by length. A batch holds texts of one length, or of
-similar lengths if too few share one. Each thread runs its own batches: threads that share an operation wait for each
-other after every operation. All batches of a thread reuse the same buffers: the operating system clears new memory
-page by page, which took a tenth of the time.
+A padding token costs as much as a real one, so texts are sorted by length. A batch consists of texts of equal length,
+or of similar lengths if there are too few of equal length. Each thread runs its own batches: threads that share an
+operation wait for each other after every operation. All batches of a thread reuse the same buffers: the operating
+system clears new memory page by page, which took a tenth of the time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def in_threads(run: Callable[[list[int]], R], batches: Sequence[list[int]]) -> I
 class BufferedEncoder:
     """A forward pass of BERT that reuses memory and returns bitwise identical hidden states.
 
-    It supports no gradients, dropout or hooks; if one of them is needed, it calls the encoder itself.
+    It supports no gradients, dropout or hooks; if any of these is needed, it calls the original encoder.
     """
 
     def __init__(self, bert: Bert) -> None:

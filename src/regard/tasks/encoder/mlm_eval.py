@@ -1,7 +1,7 @@
 """Masked language modeling and next-sentence prediction with BERT: inputs, losses, scores, and forgetting.
 
-A row holds one or two segments of text with some tokens masked. The second segment either follows the first in the same
-document or comes from another document.
+A row consists of one or two segments of text with some tokens masked. The second segment either follows the first in
+the same document or comes from another document.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class MLMEvaluator:
 
     @torch.no_grad()
     def loss(self, model: BertForPretraining, *, max_tokens: int | None = None, masked_only: bool = False) -> float:
-        """Return the mean cross-entropy of all chosen tokens, as in training, or only of those behind [MASK]."""
+        """Return the mean cross-entropy of all chosen tokens, as in training, or only of those replaced by [MASK]."""
         total, count = 0.0, 0
         for _, masked, encoded in self.batches(model, max_tokens=max_tokens):
             flags = masked.masked if masked_only else masked.chosen
@@ -121,7 +121,7 @@ class MLMEvaluator:
 
     @torch.no_grad()
     def predict(self, model: BertForPretraining) -> MLMPredictions:
-        """Predict the tokens behind [MASK] and whether the second segment of each pair follows the first."""
+        """Predict the tokens at each [MASK] and whether the second segment of each pair follows the first."""
         targets, previous, predicted, losses, nsp_correct = [], [], [], [], []
         for table, masked, encoded in self.batches(model):
             at = np.flatnonzero(masked.masked)
@@ -189,7 +189,7 @@ class MLMPredictions:
 def evaluate_in_halves(
     model: BertForPretraining, documents: Documents, tokenizer: Tokenizer, *, window: int, pairs: bool
 ) -> list[Score]:
-    """Score a model on a text without its training text: each half's baselines are counted on the other half."""
+    """Score a model whose training text is unknown; the baselines of each half are counted on the other half."""
     halves = documents.split(fraction=0.5, max_tokens=len(documents.ids))
     predictions: list[MLMPredictions] = []
     correct = np.zeros(2)
@@ -214,7 +214,7 @@ def encode_rows(model: BertForPretraining, table: PaddedRows, ids: npt.NDArray[n
 
 
 def mlm_loss(model: BertForPretraining, encoded: EncodedRows, positions: Tensor) -> Tensor:
-    """Return the cross-entropy at the given ones of the B · T positions, computing only their logits."""
+    """Return the cross-entropy at `positions` of the B · T positions; other logits are not computed."""
     if not len(positions):
         return encoded.hidden.sum() * 0
     head = mlm_head(model)
@@ -232,7 +232,7 @@ def nsp_logits(model: BertForPretraining, encoded: EncodedRows, rows: npt.NDArra
 
 
 def predicts_pairs(model: BertForPretraining) -> bool:
-    """Return whether a model has a next-sentence head, and two token types for the two segments."""
+    """Return whether a model has a next-sentence head and at least two token types, one per segment."""
     return model.nsp is not None and model.config.type_vocab_size > 1
 
 

@@ -80,7 +80,7 @@ def _max_seq_len(config: EncoderTraining, shape: Any) -> int:
 
 
 def _pretrained_encoder(request: TrainRequest, head: HeadConfig) -> tuple[Any, Tokenizer, list[nn.Module]]:
-    """Put a new head on the pretrained encoder; also return modules without pretrained weights (head, maybe pooler)."""
+    """Add a new head to the pretrained encoder; also return the modules without pretrained weights."""
     assert request.folder is not None, "there are pretrained weights"
     pretrained = load_predictor(request.folder, task="embed")
     encoder, tokenizer = pretrained.bert, pretrained.tokenizer
@@ -120,8 +120,8 @@ def lr_multipliers(encoder: Bert, decay: float) -> dict[Tensor, float]:
     """Return learning-rate factors by parameter; parameters without an entry have factor 1.
 
     With a `decay` below 1, each layer has a smaller factor than the layer above it, and the embeddings have the
-    smallest. A token embedding table with larger values than usual gets a larger factor: a norm follows it, so only
-    relative changes matter, and updates of the usual size would hardly change a token vector.
+    smallest. A token embedding table with larger values than usual gets a larger factor. A norm follows the table, so
+    only relative changes matter, and updates of the usual size would hardly change a token vector.
     """
     num_layers, tables = len(encoder.encoder), encoder.embedding
     rms = tables.weight.detach().square().mean().sqrt().item()
@@ -141,7 +141,7 @@ class EncoderObjective(Objective):
     loss_unit = "examples"
     noun: ClassVar[str] = "example"
     rows_per_example = 1  # encoded inputs per example, adjacent in `train`
-    windowed: ClassVar[str] = ""  # what is split into windows if it is long, instead of truncated: "passages"
+    windowed: ClassVar[str] = ""  # name of inputs that are split into windows instead of truncated, such as "passages"
     model: Any
 
     @classmethod
@@ -313,7 +313,9 @@ class SequenceObjective(EncoderObjective):
     @classmethod
     def prepare(cls, splits: Splits[LabelledExample], request: TrainRequest) -> Self:
         if _is_balanced(request) and splits.head.problem_type != "single_label_classification":
-            raise UsageError("--class-weights balanced needs exactly one label per text.", argument="class_weights")
+            raise UsageError(
+                "--class-weights balanced needs exactly one label per text. Remove it.", argument="class_weights"
+            )
         objective = super().prepare(splits, request)
         if splits.head.problem_type == "regression":  # start at the mean to save training steps
             numbers = [example.gold for example in splits.train if isinstance(example.gold, float)]

@@ -373,12 +373,12 @@ class SequencePredictor(HeadPredictor[Classification]):
         if not self.takes_pairs:
             singles = [text for text in texts if isinstance(text, str)]
             if len(singles) < len(texts):
-                raise UsageError("this model takes single texts: give each as a str.", argument="inputs")
+                raise UsageError("this model takes single texts. Give each text as a str.", argument="inputs")
             return encode_texts(self.tokenizer, singles, self.max_seq_len)
         self.require_pairs()
         for text in texts:
             if not isinstance(text, tuple) or len(text) != 2 or not all(isinstance(side, str) for side in text):
-                raise UsageError("this model takes pairs: give two texts at a time.", argument="inputs")
+                raise UsageError("this model takes pairs. Give two texts per input.", argument="inputs")
         return encode_pairs(self.tokenizer, [(text[0], text[1]) for text in texts], self.max_seq_len)
 
     def input_of(self, example: LabelledExample) -> Text:

@@ -1,1 +1,1 @@
-"""Predict the tokens behind each [MASK] of a text, as BERT does."""
+"""Predict the token at each [MASK] of a text, as BERT does."""

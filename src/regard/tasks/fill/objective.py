@@ -1,7 +1,8 @@
 """Plain text → loss: masked language modeling and next-sentence prediction, as in BERT.
 
-A row holds two segments of text, usually, with some tokens masked; the second follows the first in its document or
-comes from another one. The loss is the cross-entropy of the chosen tokens plus that of "does it follow?".
+A row usually consists of two segments of text, with some tokens masked. The second segment either follows the first in
+the same document or comes from another document. The loss is the cross-entropy of the chosen tokens plus that of
+next-sentence prediction.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ from regard.utils.errors import UsageError
 
 EVAL_TOKENS = 1 << 15  # validation tokens of each evaluation during training
 NUM_SAMPLES = 6  # validation sentences in the report
-POSITION_SCALE = 0.3  # of initial positions: as large as token embeddings become within some dozens of steps
-TOKEN_SCALE = 0.2  # of initial token embeddings: next to larger positions they would have no effect
-POSITION_LR = 0.02  # factor of the learning rate of positions and token types
-ROW_BITS, EPOCH_BITS = 32, 32  # of the index of a row: seed, epoch and number
+POSITION_SCALE = 0.3  # of initial position embeddings; token embeddings reach this size within some dozens of steps
+TOKEN_SCALE = 0.2  # of initial token embeddings; much smaller ones would have no effect beside the position embeddings
+POSITION_LR = 0.02  # learning-rate factor of position and token type embeddings
+ROW_BITS, EPOCH_BITS = 32, 32  # bits of a row index for the row number and the epoch; the seed uses the bits above them
 
 
 class FillObjective(Objective):
-    """Learn to predict masked tokens, and which segment follows which."""
+    """Learn to predict masked tokens, and whether the second segment follows the first."""
 
     loss_unit = "masked tokens"
     reports_perplexity = True
@@ -85,7 +86,7 @@ class FillObjective(Objective):
         next_sentence = config.next_sentence and (pretrained is None or predicts_pairs(pretrained.model))
         notes = [*splits.notes]
         if next_sentence and (reason := _no_pairs(train)):
-            notes.append(f"next sentence: not learned ({reason}; a blank line or a heading starts a document)")
+            notes.append(f"next sentence: not trained, because {reason}; a blank line or a heading starts a document")
             next_sentence = False
         head = HeadConfig(kind="pretraining" if next_sentence else "mlm")
         if request.folder is None:
@@ -124,12 +125,12 @@ class FillObjective(Objective):
         pairs, whole_words = self.model.nsp is not None, config.whole_words
         self.evaluator = MLMEvaluator(validation, self.tokenizer, window=window, pairs=pairs, whole_words=whole_words)
         num_tokens = min(EVAL_TOKENS, int(self.evaluator.rows.lengths.sum()))
-        self.num_validation_targets = round(CHOSEN * num_tokens)  # on average
+        self.num_validation_targets = round(CHOSEN * num_tokens)  # expected number
         self.masked = MaskedDocuments(train, self.tokenizer, whole_words)
-        self.stats = MaskingStats()  # of this process
+        self.stats = MaskingStats()  # masking counts since this process started
         self._filler = filler
         self._stats_lock = threading.Lock()
-        self._plans: dict[tuple[int, int], Rows] = {}  # by seed and epoch: the last two
+        self._plans: dict[tuple[int, int], Rows] = {}  # rows of the last two epochs, keyed by (seed, epoch)
 
     # --- training -------------------------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class FillObjective(Objective):
         return F.cross_entropy(*nsp_logits(self.model, encoded, pairs))
 
     def _plan(self, seed: int, epoch: int) -> Rows:
-        """The rows of an epoch."""
+        """Return the rows of an epoch."""
         rows = self._plans.get((seed, epoch))
         if rows is None:
             pairs = self.model.nsp is not None
@@ -192,12 +193,12 @@ class FillObjective(Objective):
         scores = self.evaluator.predict(self.model).scores_beside(baseline)
         if self.stats.tokens:
             chosen = 100 * self.stats.chosen / self.stats.tokens
-            counted = f"in %, counted in training since its last start: {self.stats}"
+            counted = f"in %, counted since the training process started: {self.stats}"
             scores.append(Score("masked tokens chosen", chosen, counted))
         return scores, self._samples()
 
     def _samples(self) -> list[Sample]:
-        """Validation sentences with one token masked, and the most probable tokens for it."""
+        """Return validation sentences with one token masked, and the most probable tokens at that position."""
         filler, documents = self.predictor(), self.validation
         samples = []
         for number in np.linspace(0, documents.num_sentences - 1, NUM_SAMPLES).astype(int).tolist():
@@ -237,18 +238,18 @@ class FillObjective(Objective):
 
 
 def row_index(seed: int, epoch: int, number: int) -> int:
-    """The index of a row: it says which row of which epoch, and so how the row is masked."""
+    """Return the index of a row, which encodes seed, epoch and row number, and so determines how the row is masked."""
     return (seed << EPOCH_BITS | epoch) << ROW_BITS | number
 
 
 def split_index(index: int) -> tuple[int, int, int]:
-    """The seed, epoch and number of a row."""
+    """Return the seed, epoch and row number that an index encodes."""
     key, number = index >> ROW_BITS, index & ((1 << ROW_BITS) - 1)
     return key >> EPOCH_BITS, key & ((1 << EPOCH_BITS) - 1), number
 
 
 def _by_epoch(indices: Sequence[int]) -> Iterator[tuple[tuple[int, int], Any]]:
-    """The numbers of rows, together for each seed and epoch."""
+    """Group row indices: yield each (seed, epoch) with its row numbers."""
     groups: dict[tuple[int, int], list[int]] = {}
     for index in indices:
         seed, epoch, number = split_index(index)
@@ -262,11 +263,11 @@ def _by_epoch(indices: Sequence[int]) -> Iterator[tuple[tuple[int, int], Any]]:
 
 @torch.no_grad()
 def initialize(model: BertForPretraining, ids: Ids | None = None) -> None:
-    """Initial weights that need not be learned.
+    """Initialize position and token embeddings with structure that would otherwise have to be learned.
 
-    Positions start as sinusoids, in which the step to the next position is the same rotation everywhere; from random
-    vectors each position would have to learn its neighbors. The `ids` of a text give the frequency of each token, and
-    similar vectors to tokens with similar neighbors.
+    Positions start as sinusoids, in which moving to the next position is the same rotation everywhere; with random
+    vectors, the model would have to learn which positions are adjacent. If `ids` (a text) are given, the output bias
+    starts at the log frequency of each token, and tokens with similar neighbors start with similar vectors.
     """
     config = model.config
     if config.d_model % 2 == 0:
@@ -279,13 +280,13 @@ def initialize(model: BertForPretraining, ids: Ids | None = None) -> None:
     head.bias.copy_(frequencies - frequencies.mean())
     vectors = ppmi_vectors(text, config.vocab_size, config.d_model)
     model.bert.embedding.weight.add_(TOKEN_SCALE * config.d_model**0.5 * vectors)
-    # The embedding table is larger now, and logits have to start as small as before.
+    # The values of the embedding table are larger now; scale the head's norm so that logits start as small as before.
     for parameter in head.norm.parameters():
         parameter.mul_(STD / TOKEN_SCALE)
 
 
 def _adjusted(model: BertForPretraining, changes: Mapping[str, Any], *, nsp: bool) -> BertForPretraining:
-    """The pretrained model with other dropout, or without next-sentence head and pooler if they are not trained."""
+    """Return the pretrained model with changed dropout; without `nsp`, also without next-sentence head and pooler."""
     if not changes and nsp == (model.nsp is not None):
         return model
     adjusted = BertForPretraining(model.config.replace(**changes), nsp=nsp)
@@ -295,11 +296,12 @@ def _adjusted(model: BertForPretraining, changes: Mapping[str, Any], *, nsp: boo
 
 
 def _window(config: FillTraining, context_length: int, *, pretrained: bool) -> int:
-    """Tokens of a training row."""
+    """Return the maximum number of tokens in a training row."""
     window = config.window or (min(context_length, ROW_TOKENS) if pretrained else context_length)
     if window > context_length:
         raise UsageError(
-            f"--window {window} exceeds the context of the model, {context_length} tokens (--context-length).",
+            f"--window {window} exceeds the model's context length, {context_length}. Use at most {context_length}"
+            f"{'' if pretrained else ', or raise --context-length'}.",
             argument="window",
             value=window,
         )
@@ -315,7 +317,7 @@ def _train_tokenizer(splits: CorpusSplits, config: FillTraining) -> Tokenizer:
 def _documents(
     splits: CorpusSplits, tokenizer: Tokenizer, longest: int, val_fraction: float
 ) -> tuple[Documents, Documents]:
-    """Training and validation documents, in sentences of at most `longest` tokens."""
+    """Return training and validation documents, split into sentences of at most `longest` tokens."""
     if splits.corpus is None:
         found = documents_of(splits.train, tokenizer, longest=longest)
     else:
@@ -326,9 +328,9 @@ def _documents(
 
 
 def _no_pairs(documents: Documents) -> str:
-    """Why a text has no pairs of segments to learn from; empty if it has."""
+    """Return the reason why next-sentence prediction cannot be trained on these documents, or "" if it can."""
     if len(documents) < 2:
-        return "the text is one document, and a segment that does not follow comes from another one"
+        return "the text is one document, but negative pairs need a second document"
     if documents.num_sentences == len(documents):
         return "every document is a single sentence"
     return ""

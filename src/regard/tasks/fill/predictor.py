@@ -1,4 +1,4 @@
-"""A trained masked language model: texts with [MASK] → the most probable tokens."""
+"""Predictor for masked language models: texts with [MASK] → the most probable tokens."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Candidate(Result):
 
 @dataclass(frozen=True, repr=False)
 class Filled(Result):
-    """A text with [MASK]s, and candidates for each of them, the most probable first."""
+    """A text with one or more [MASK], and the candidates for each [MASK], most probable first."""
 
     text: str
     masks: tuple[tuple[Candidate, ...], ...]
     best: str  # the text with the most probable token at each [MASK]
-    is_truncated: bool = False  # whether the text was too long, so that each [MASK] was read with its surroundings
+    is_truncated: bool = False  # whether the text was too long: each [MASK] was predicted from a window around it
 
     recorded = ("text", "best", "masks")
     shown = ("text", "best")
@@ -105,7 +105,7 @@ class MaskFiller(EncoderPredictor[Filled]):
         return Filled(text, tuple(masks), self.tokenizer.decode(ids), is_truncated)
 
     def probabilities(self, text: str) -> npt.NDArray[np.float32]:
-        """For every [MASK] the probability of every token of the vocabulary: (masks, V), each row sums to 1."""
+        """Probabilities of all tokens in the vocabulary for each [MASK]: (masks, V); each row sums to 1."""
         found, _ = self._probabilities(self._parts(text))
         return found.cpu().numpy()
 
@@ -113,16 +113,20 @@ class MaskFiller(EncoderPredictor[Filled]):
     def next_sentence_probability(self, first: str, second: str) -> float:
         """The probability that the second text follows the first."""
         if self.model.nsp is None:
-            raise UsageError("this model has no next-sentence head.", argument="head", value=self.head.kind)
+            raise UsageError(
+                "this model has no next-sentence head. Train one with `regard train fill`.",
+                argument="head",
+                value=self.head.kind,
+            )
         self.require_pairs()
         examples = encode_pairs(self.tokenizer, [(first, second)], self.bert.config.context_length)
         hidden = self.bert(*collate(examples, self.tokenizer.pad_id, self.device))
         return float(self.model.nsp(self.bert.pool(hidden)).softmax(dim=-1)[0, 0])
 
     def evaluate(self, examples: Sequence[str | Documents], config: Config | None = None) -> Scores:
-        """Accuracy on masked words and next sentences, beside predicting by frequency.
+        """Accuracy on masked tokens and next sentences, with frequency baselines.
 
-        `examples` are texts, one for each document, or documents that the reader has tokenized.
+        `examples` are texts (one per document), or documents that the reader has tokenized.
         """
         window, pairs = min(ROW_TOKENS, self.model.config.context_length), predicts_pairs(self.model)
         documents = [example for example in examples if isinstance(example, Documents)]
@@ -134,7 +138,7 @@ class MaskFiller(EncoderPredictor[Filled]):
     # --- from text to ids -----------------------------------------------------------------------------------
 
     def _parts(self, text: str) -> list[list[int]]:
-        """The ids before, between and after the masks."""
+        """Return the ids of the text before, between and after the masks."""
         if not isinstance(text, str):
             raise UsageError(f"a text must be a str, not {type(text).__name__}.", argument="inputs", value=text)
         parts = text.split(self.mask)
@@ -143,7 +147,7 @@ class MaskFiller(EncoderPredictor[Filled]):
             hint = (
                 f"Write {self.mask} instead of {other.group()}."
                 if other
-                else f'Put it where a token is missing, as in "The cat {self.mask} on the mat."'
+                else f'Put it in place of the missing token, as in "The cat {self.mask} on the mat."'
             )
             raise UsageError(
                 f"there is no {self.mask} in {text[:60]!r}. {hint}", argument="inputs", value=text, hint=hint
@@ -151,7 +155,7 @@ class MaskFiller(EncoderPredictor[Filled]):
         return self.tokenizer.encode_batch(parts)
 
     def _join(self, parts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """The ids of a text without special tokens around it, and the positions of its masks."""
+        """Return the ids of the text, without [CLS] and [SEP], and the positions of its masks."""
         ids, positions = list(parts[0]), []
         for part in parts[1:]:
             positions.append(len(ids))
@@ -160,7 +164,7 @@ class MaskFiller(EncoderPredictor[Filled]):
 
     @torch.no_grad()
     def _probabilities(self, parts: Sequence[Sequence[int]]) -> tuple[Tensor, bool]:
-        """(masks, V), and whether the text was too long."""
+        """Return the probabilities (masks, V), and whether the text was too long."""
         ids, positions = self._join(parts)
         found = []
         for window, places in self._windows(ids, positions):
@@ -170,7 +174,7 @@ class MaskFiller(EncoderPredictor[Filled]):
         return torch.cat(found), len(ids) > self.bert.config.context_length - 2
 
     def _windows(self, ids: list[int], positions: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-        """A text between [CLS] and [SEP] with the positions of its masks; of a long text a window around each mask."""
+        """Yield [CLS] text [SEP] with the positions of its masks; for a long text, a window around each mask."""
         start, end, limit = self.tokenizer.start_id, self.tokenizer.end_id, self.bert.config.context_length - 2
         if len(ids) <= limit:
             yield [start, *ids, end], [position + 1 for position in positions]
@@ -180,7 +184,7 @@ class MaskFiller(EncoderPredictor[Filled]):
             yield [start, *ids[first : first + limit], end], [position - first + 1]
 
     def encode_input(self, text: str | tuple[str, str]) -> EncodedExample:
-        """The ids of one text or of two, with masks or without; of a long text the window around its first mask."""
+        """Encode one text or two, with or without masks; for a long text, the window around its first mask."""
         if not isinstance(text, str):
             self.require_pairs()
             first, second = (self._ids(side) for side in text)

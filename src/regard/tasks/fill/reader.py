@@ -18,7 +18,7 @@ class FillReader(CorpusReader):
     """Reads text as documents of sentences."""
 
     def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[Documents]:
-        """Return the text as one list of documents, in the tokens of the predictor."""
+        """Return the test text as one `Documents` object, tokenized for the predictor."""
         longest, limit = longest_sentence(min(ROW_TOKENS, predictor.model.config.context_length)), MAX_VALIDATION_TOKENS
         documents = read_documents(Corpus.find(data), predictor.tokenizer, longest=longest)
         remarks = []

@@ -31,10 +31,10 @@ from regard.training.pretrained_init import PretrainedInit, refuse_contradiction
 from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, UsageError
 
-TOKENIZERS = {"char": "char", "bpe": "byte-bpe"}  # kinds by --tokenizer
-MAX_CHARACTERS = 1 << 16  # vocabulary of a character tokenizer
-MAX_WINDOW = 1024  # tokens per sequence with --from: the context may be longer than a batch can hold
-VALIDATION_TOKENS = 1 << 13  # per batch
+TOKENIZERS = {"char": "char", "bpe": "byte-bpe"}  # value of --tokenizer → kind of tokenizer
+MAX_CHARACTERS = 1 << 16  # maximum vocabulary size of a character tokenizer
+MAX_WINDOW = 1024  # maximum default --window with --from: the context length may exceed the batch size
+VALIDATION_TOKENS = 1 << 13  # tokens per batch in validation
 EVAL_TOKENS = 1 << 15  # validation tokens of each evaluation during training
 COUNTED_TOKENS = 1 << 20  # tokens whose bytes are counted at a time
 NUM_SAMPLES = 4  # continuations in the report
@@ -94,7 +94,8 @@ class GenerateObjective(Objective):
         self.window = window or generator.context_length
         if self.window > generator.context_length:
             raise UsageError(
-                f"--window {self.window} exceeds the context length of the model, {generator.context_length}.",
+                f"--window {self.window} exceeds the model's context length, {generator.context_length}. Use at most "
+                f"{generator.context_length}{'' if init else ', or raise --context-length'}.",
                 argument="window",
                 value=self.window,
             )
@@ -102,8 +103,8 @@ class GenerateObjective(Objective):
             if len(ids) <= self.window:
                 setting = "context_length" if window is None else "window"
                 raise DataError(
-                    f"the {role} text has {len(ids):,} tokens; a {setting} of {self.window} needs at least "
-                    f"{self.window + 1:,}. Give a longer text or a smaller --{setting.replace('_', '-')}.",
+                    f"the {role} text has {len(ids):,} tokens, but a {setting} of {self.window} needs at least "
+                    f"{self.window + 1:,}. Use a longer text or a smaller --{setting.replace('_', '-')}.",
                     argument=setting,
                     value=self.window,
                 )
@@ -126,7 +127,7 @@ class GenerateObjective(Objective):
         return Loss(loss, loss.detach(), len(indices) * self.window)
 
     def _windows(self, ids: Ids, starts: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Inputs and targets, both (B, T)."""
+        """Return inputs and targets, each (B, T)."""
         rows = np.stack([ids[start : start + self.window + 1] for start in starts]).astype(np.int64)
         both = torch.from_numpy(rows).to(self.model.output_weight.device)
         return both[:, :-1], both[:, 1:]
@@ -142,7 +143,7 @@ class GenerateObjective(Objective):
 
     @torch.no_grad()
     def text_loss(self, ids: Ids, *, max_tokens: int | None = None) -> float:
-        """Mean cross-entropy of a text in windows without overlap; of a long text windows at even distances."""
+        """Mean cross-entropy over windows without overlap; with `max_tokens`, over evenly spaced windows."""
         starts = self._starts(ids, max_tokens)
         rows = max(1, VALIDATION_TOKENS // self.window)
         total = 0.0
@@ -173,12 +174,12 @@ class GenerateObjective(Objective):
         return scores, self._samples()
 
     def _num_bytes(self, ids: Ids) -> int:
-        """Bytes of the text of many ids, decoded in parts to save memory."""
+        """Return the number of UTF-8 bytes that ids decode to; they are decoded in chunks to save memory."""
         parts = (ids[start : start + COUNTED_TOKENS].tolist() for start in range(0, len(ids), COUNTED_TOKENS))
         return sum(len(self.tokenizer.decode(part).encode("utf-8")) for part in parts)
 
     def _samples(self) -> list[Sample]:
-        """Continuations of places in the validation text."""
+        """Return continuations of prompts from the validation text."""
         half = self.window // 2
         places = [round(i * (len(self.validation) - self.window) / NUM_SAMPLES) for i in range(NUM_SAMPLES)]
         prompts = [self.tokenizer.decode(self.validation[p : p + half].tolist()) for p in places]
@@ -197,14 +198,14 @@ class GenerateObjective(Objective):
 
 
 def _train_tokenizer(splits: CorpusSplits, config: GenerateTraining) -> Tokenizer:
-    """The tokenizer of a new model; that of a large corpus is cached."""
+    """Train the tokenizer of a new model. For a large corpus, it is cached."""
     size = MAX_CHARACTERS if config.tokenizer == "char" else config.vocab_size
     key = {"tokenizer": config.tokenizer, "vocab_size": config.vocab_size}
     return splits.train_tokenizer(["\n\n".join(splits.train)], key, kind=TOKENIZERS[config.tokenizer], vocab_size=size)
 
 
 def _ids(splits: CorpusSplits, tokenizer: Tokenizer, val_fraction: float) -> tuple[Ids, Ids]:
-    """Training and validation ids, each in one row."""
+    """Return the training ids and the validation ids, each as one array."""
     if splits.corpus is None:
         found = tokenizer.encode_array("\n\n".join(splits.train))
     else:
@@ -215,10 +216,10 @@ def _ids(splits: CorpusSplits, tokenizer: Tokenizer, val_fraction: float) -> tup
 
 
 def _adjusted(model: Any, request: TrainRequest) -> Any:
-    """The pretrained model. Its shape is fixed; dropout belongs to the training."""
+    """Return the pretrained model with changed dropout; raise if other model settings differ."""
     given, shape = request.given_model, model.config
     length = given.get("context_length", shape.context_length)
-    advice = f"To train on shorter sequences use --window {length}." if length < shape.context_length else ""
+    advice = f"To train on shorter sequences, use --window {length}." if length < shape.context_length else ""
     refuse_contradictions(given, shape, name=str(request.pretrained), free=FREE, advice=advice)
     changes = {name: value for name, value in given.items() if name in FREE}
     if all(getattr(shape, name) == value for name, value in changes.items()):

@@ -1,4 +1,4 @@
-"""A trained language model: it scores a text, and continues it by sampling or beam search."""
+"""Predictors for language models: score a text, or continue it by sampling or beam search."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-BATCH_TOKENS = 1 << 12  # per forward pass
-MAX_NATS = 700  # beyond it exp overflows
-DECODED_BEFORE = 16  # characters of the prompt that new text is decoded after
+BATCH_TOKENS = 1 << 12  # tokens per forward pass
+MAX_NATS = 700  # exp overflows for larger values
+DECODED_BEFORE = 16  # new tokens are decoded together with this many last characters of the prompt
 
 
 @dataclass(frozen=True, repr=False)
 class TextScore(Result):
-    """How probable a text is. The first token has nothing before it and is not scored."""
+    """How probable a text is. The first token is not scored, because no token precedes it."""
 
-    tokens: tuple[str, ...]  # those that are scored
-    log_probs: tuple[float, ...]  # of each of them
-    num_bytes: int  # of these tokens as UTF-8
+    tokens: tuple[str, ...]  # the scored tokens
+    log_probs: tuple[float, ...]  # log-probability of each scored token
+    num_bytes: int  # UTF-8 bytes of the scored tokens
     per_token: bool = False  # whether `record` and `str` list the tokens
 
     recorded = ("perplexity", "bits_per_byte", "loss", "num_tokens", "num_bytes")
@@ -62,12 +62,12 @@ class TextScore(Result):
 
     @property
     def bits_per_byte(self) -> float:
-        """Comparable between models with different tokens."""
+        """Mean surprisal per byte, in bits; comparable between models with different tokenizers."""
         return -math.fsum(self.log_probs) / math.log(2) / max(1, self.num_bytes)
 
     @property
     def surprisals(self) -> tuple[float, ...]:
-        """The surprise of each token, in bits."""
+        """The surprisal of each token, in bits."""
         return tuple(-value / math.log(2) for value in self.log_probs)
 
     def record(self) -> dict[str, Any]:
@@ -87,18 +87,18 @@ class TextScore(Result):
 def score_text(
     model: Any, tokenizer: Tokenizer, text: str, *, progress: Callable[[float], None] | None = None
 ) -> TextScore:
-    """Score a text of any length: each token sees at least half a context before it, as far as there is so much.
+    """Score a text of any length in overlapping windows; each token sees at least half a context length, if available.
 
-    `progress` takes the fraction that is done.
+    `progress` is called with the completed fraction.
     """
     prefix = np.array(tokenizer.prefix_ids, dtype=np.int64)
     ids = np.concatenate((prefix, tokenizer.encode_array(text).astype(np.int64)))
     context, known = model.config.context_length, len(prefix)
-    length = max(1, context - known)  # tokens of a window besides the prefix
+    length = max(1, context - known)  # tokens per window, without the prefix
     first_scored = max(1, known)
     if len(ids) <= first_scored:
-        least = "one token" if known else "two tokens; the first is not scored"
-        raise UsageError(f"a text to score needs at least {least}.", argument="inputs", value=text)
+        least = "one token" if known else "two tokens, because the first is not scored"
+        raise UsageError(f"a text to score needs at least {least}. Give a longer text.", argument="inputs", value=text)
     stride = max(1, length // 2)
     starts = [known, *range(known + stride, len(ids) - 1 - (length - stride), stride)]
     log_probs: list[float] = []
@@ -106,7 +106,7 @@ def score_text(
     for first in range(0, len(starts), rows):
         windows = [np.concatenate((prefix, ids[start : start + length + 1])) for start in starts[first : first + rows]]
         for found in _log_probs(model, windows):
-            # The first window counts as a whole, the others from where the window before them ends.
+            # All tokens of the first window are scored; in later windows, those after the end of the previous window.
             log_probs += found[known + length - stride :] if log_probs else found[first_scored - 1 :]
         if progress is not None:
             progress(len(log_probs) / (len(ids) - first_scored))
@@ -116,7 +116,7 @@ def score_text(
 
 
 def _log_probs(model: Any, windows: Sequence[Ids]) -> Iterator[list[float]]:
-    """Of every token of each window but its first; windows of one length are computed together."""
+    """Yield the log-probabilities of all tokens of each window but the first; windows of equal length share a batch."""
     device = model.output_weight.device
     for _, group in itertools.groupby(windows, key=len):
         ids = torch.from_numpy(np.stack(list(group))).to(device)
@@ -127,7 +127,7 @@ def _log_probs(model: Any, windows: Sequence[Ids]) -> Iterator[list[float]]:
 
 
 class LanguageModel(Predictor[R]):
-    """What the tasks generate, suggest and score share: a decoder with its tokenizer."""
+    """Base class of the predictors of generate, suggest and score: a decoder with its tokenizer."""
 
     model: Any
 
@@ -141,9 +141,9 @@ class LanguageModel(Predictor[R]):
         return length
 
     def prompt_ids(self, text: str) -> list[int]:
-        """The ids of a text to continue, after those that the tokenizer puts before every text.
+        """Return the tokenizer's prefix ids, followed by the ids of a prompt.
 
-        An empty text becomes a line break or, if the vocabulary has none, the end of a document.
+        An empty prompt becomes a line break or, if the vocabulary has no line break, the end token.
         """
         if not isinstance(text, str):
             raise UsageError(f"a text must be a str, not {type(text).__name__}.", argument="inputs", value=text)
@@ -151,7 +151,7 @@ class LanguageModel(Predictor[R]):
         return ids or self.tokenizer.encode("\n") or [self.tokenizer.end_id]
 
     def last_ids(self, text: str, max_tokens: int) -> list[int]:
-        """As many of the last ids of a text as fit, with the prefix."""
+        """Return the prefix ids and the last ids of a text, at most `max_tokens` in total."""
         return keep_last(self.prompt_ids(text), max_tokens, len(self.tokenizer.prefix_ids))
 
     def decoder(self, steps: int = 1, rows: int = 1) -> SpeculativeDecoder:
@@ -162,11 +162,11 @@ class LanguageModel(Predictor[R]):
         return score_text(self.model, self.tokenizer, text).loss
 
     def evaluate(self, examples: Sequence[str], config: Config | None = None) -> Scores:
-        """Perplexity per token and bits per byte over documents, each read from its start."""
+        """Perplexity per token and bits per byte over documents, each scored separately."""
         shortest = max(1, len(self.tokenizer.prefix_ids)) + 1
         texts = [text for text in examples if len(self.prompt_ids(text[:100])) >= shortest]
         if not texts:
-            raise DataError("there is no text of at least two tokens to evaluate on.")
+            raise DataError("no text to evaluate on has at least two tokens. Give longer texts.")
         scores = [score_text(self.model, self.tokenizer, text, progress=self.progress) for text in texts]
         nats = -math.fsum(value for score in scores for value in score.log_probs)
         num_tokens, num_bytes = sum(s.num_tokens for s in scores), sum(s.num_bytes for s in scores)
@@ -179,7 +179,7 @@ class LanguageModel(Predictor[R]):
         )
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention over a text; of a long text over its end."""
+        """All attention over a text; for a long text, over its last tokens."""
         ids = self.last_ids(inputs[0], self.context_length)
         tokens = {"decoder": [self.tokenizer.tokens(ids)]}
         with torch.set_grad_enabled(grad), capture(self.model, tokens=tokens, grad=grad) as trace:
@@ -212,10 +212,10 @@ class Generation(GeneratedResult):
 
     prompt: str
     text: str  # the continuation
-    tokens: tuple[str, ...]  # all generated ones: also the end token and those of a stop string
-    log_probs: tuple[float, ...]  # of each token, by the model alone
+    tokens: tuple[str, ...]  # all generated tokens, including the end token and stop strings
+    log_probs: tuple[float, ...]  # log-probability of each token before temperature, top_k, top_p and other changes
     ended: bool  # whether an end token or a stop string was reached
-    score: float | None = None  # of beam search: the log-probability after the length penalty
+    score: float | None = None  # with beam search: log-probability after the length penalty
     alternatives: tuple[Generation, ...] = ()  # the other num_return_sequences - 1
 
     recorded = ("prompt", "text", "ended", "tokens", "log_probs", "score")
@@ -248,7 +248,7 @@ class TextGenerator(LanguageModel[Generation]):
     def stream(
         self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
     ) -> Iterator[str]:
-        """The continuation, chunk by chunk."""
+        """Yield the continuation in chunks while it is generated."""
         chosen = (config or self.config).replace(**options)
         assert isinstance(chosen, GenerateConfig), "the task's predict_config"
         if not self.can_stream(chosen):
@@ -267,21 +267,21 @@ class TextGenerator(LanguageModel[Generation]):
         yield pending.finish()
 
     def _notify_lengths(self, prompt: str, config: GenerateConfig, notify: Notify | None) -> None:
-        """Report a prompt or a continuation that does not fit into the context."""
+        """Notify the user if the prompt or the continuation exceeds the context length."""
         if notify is None:
             return
         length, context = len(self.prompt_ids(prompt)), self.context_length
         kept = context - min(config.max_new_tokens, context // 2)
         if length > kept:
             notify(
-                f"prompt: truncated to its last {kept:,} of {length:,} tokens, so that the continuation fits "
-                f"into the context of {context:,} tokens."
+                f"prompt: truncated to its last {kept:,} of {length:,} tokens, so that the continuation fits into the "
+                f"context of {context:,}."
             )
         remaining = context - min(length, kept)
         if config.num_beams and config.max_new_tokens > remaining:
             notify(
-                f"beam search: at most {remaining:,} tokens, not {config.max_new_tokens:,}: it stays within the "
-                f"context of {context:,}. Sampling can go beyond it."
+                f"beam search: generates at most {remaining:,} tokens, not {config.max_new_tokens:,}, because it "
+                f"cannot exceed the context of {context:,} tokens. Sampling can."
             )
 
     # --- sampling -------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class TextGenerator(LanguageModel[Generation]):
     # --- beam search ----------------------------------------------------------------------------------------
 
     def _search(self, prompt: str, config: GenerateConfig) -> list[Generation]:
-        """The most probable continuations, best first. Stop strings cut what was found; equal texts are given once."""
+        """Return the most probable continuations, best first, truncated at stop strings and without duplicates."""
         search, context, device = config.search(), self.context_length, self.model.output_weight.device
         max_new_tokens = min(search.max_new_tokens, context // 2)
         ids = torch.tensor([self.last_ids(prompt, context - max_new_tokens)], device=device)

@@ -28,16 +28,18 @@ class GenerateTraining(TrainingConfig):
     schedule: Schedule = field_default(TrainingConfig, "schedule", "trapezoid")
     warmup_steps: int = field_default(TrainingConfig, "warmup_steps", 20)
 
-    tokenizer: Literal["char", "bpe"] = Option("bpe", description="Tokens of a new model: characters or subwords.")
-    vocab_size: int = Option(4000, ge=1, description="Vocabulary size of a new model's BPE tokenizer, at most.")
+    tokenizer: Literal["char", "bpe"] = Option("bpe", description="Tokens of a new model: characters, or BPE subwords.")
+    vocab_size: int = Option(4000, ge=1, description="Maximum vocabulary size of a new model's BPE tokenizer.")
     window: int | None = Option(
-        None, ge=1, description="Tokens per training sequence (default: the context length; with --from 1,024 at most)."
+        None,
+        ge=1,
+        description="Tokens per training sequence (default: the context length, but at most 1,024 if --from is given).",
     )
     val_fraction: float = Option(
         0.1,
         gt=0,
         lt=1,
-        description="Fraction of the text, at its end, held out without --validation (300,000 tokens at most).",
+        description="Fraction of the text, from its end, held out without --validation (at most 300,000 tokens).",
     )
 
 
@@ -49,17 +51,18 @@ class GenerateConfig(SamplingConfig):
         1.0,
         ge=-10,
         le=10,
-        description="With --num-beams: log-probabilities are divided by length to this power; above 1 favors length.",
+        description="With --num-beams: divide log-probabilities by length to this power; higher values favor length.",
     )
-    min_new_tokens: int = Option(0, ge=0, description="With --num-beams: shortest continuation, in tokens.")
+    min_new_tokens: int = Option(0, ge=0, description="With --num-beams: minimum number of new tokens.")
     num_return_sequences: int = Option(1, ge=1, description="Number of continuations per prompt.")
     lookup: bool = Option(
         False,
-        description="Propose tokens that followed before (prompt lookup decoding): same text, faster if it repeats.",
+        description="Use prompt lookup decoding (speculative decoding without a draft model): same output, faster for "
+        "repetitive text.",
     )
 
     def replace(self, **changes: Any) -> Self:
-        type(self)(**changes)  # options that conflict with each other raise, also where the folder has them
+        type(self)(**changes)  # raise if changes conflict with each other, even if the folder already has these values
         return super().replace(**changes)
 
     @model_validator(mode="after")
@@ -67,22 +70,24 @@ class GenerateConfig(SamplingConfig):
         count, given = self.num_return_sequences, self.model_fields_set
         if self.lookup and count > 1:
             raise UsageError(
-                "--lookup supports one continuation only: remove --lookup or --num-return-sequences.",
+                "--lookup supports only one continuation. Remove --lookup or --num-return-sequences.",
                 argument="lookup",
                 value=True,
             )
         if self.num_beams and count > self.num_beams:
             raise UsageError(
-                f"num_return_sequences ({count}) exceeds num_beams ({self.num_beams}): set num_beams to {count}.",
+                f"num_return_sequences ({count}) exceeds num_beams ({self.num_beams}). Set num_beams to {count}.",
                 argument="num_return_sequences",
                 value=count,
             )
-        if given == type(self).field_names():  # a complete config, as of a model folder, has values for both modes
+        if given == type(self).field_names():  # the config of a model folder has values for both modes
             return self
         conflicting = SAMPLING_ONLY if self.num_beams else BEAMS_ONLY
         for name in conflicting:
             if name in given and getattr(self, name) != type(self).model_fields[name].default:
-                problem = "conflicts with num_beams, which samples nothing" if self.num_beams else "needs num_beams"
+                problem = (
+                    "conflicts with num_beams (beam search does not sample)" if self.num_beams else "needs num_beams"
+                )
                 raise UsageError(f"{name} {problem}.", argument=name, value=getattr(self, name))
         return self
 
@@ -99,10 +104,11 @@ class GenerateConfig(SamplingConfig):
 
 
 def generate_recipe(request: TrainRequest) -> Recipe:
-    """Defaults of training from pretrained weights.
+    """Return the defaults for training from pretrained weights.
 
-    Pretrained weights need small steps: larger ones would undo what was learned. Adapters start at zero and are few, so
-    their steps may be five times as large. Muon, on request, runs at a tenth of its usual rate.
+    Pretrained weights need a low learning rate, because large updates would undo what was learned. Adapters start at
+    zero and have few parameters, so their learning rate is five times as high. Muon, if requested, uses a tenth of its
+    usual learning rate.
     """
     if request.folder is None:
         return Recipe()
@@ -119,7 +125,7 @@ language_model_task = partial(
     default_architecture="gpt",
     metrics=("perplexity", "bits per byte"),
     views=("attention", "targets", "ranks"),
-    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field text), plain or .gz.",
+    data_help="Plain text: files or folders of .txt, .md, .py or .jsonl (with a field `text`), plain or .gz.",
     data_example="book.txt",
 )
 
@@ -129,11 +135,11 @@ SPEC = language_model_task(
     inputs=(Field("prompt", "document", "The text to continue; may be empty."),),
     outputs=(
         Field("text", "text", "The continuation."),
-        Field("tokens", "tokens", "Its tokens."),
+        Field("tokens", "tokens", "The tokens of the continuation."),
         Field("log_probs", "numbers", "The log-probability of each token."),
-        Field("ended", "boolean", "Whether an end token or a stop string ended it."),
-        Field("score", "number", "With beam search: its log-probability, normalized by length.", optional=True),
-        Field("alternatives", "records", "The other outputs, if several are requested.", optional=True),
+        Field("ended", "boolean", "Whether the continuation ended with an end token or a stop string."),
+        Field("score", "number", "With beam search: the log-probability after the length penalty.", optional=True),
+        Field("alternatives", "records", "The other continuations, if several are requested.", optional=True),
     ),
     train_config=GenerateTraining,
     predict_config=GenerateConfig,
@@ -148,8 +154,8 @@ SPEC = language_model_task(
     example=("The old man",),
     test_settings={"vocab_size": 300, "batch_tokens": 256, "temperature": 0.0, "max_new_tokens": 8},
     default_help={
-        "optimizer": "muon; with --from adamw",
-        "learning_rate": "0.02; with --from 0.0002, with --lora 0.001",
-        "muon_learning_rate": "0.03; with --from 0.002",
+        "optimizer": "muon; adamw with --from",
+        "learning_rate": "0.02; 0.0002 with --from, 0.001 with --lora",
+        "muon_learning_rate": "0.03; 0.002 with --from",
     },
 )

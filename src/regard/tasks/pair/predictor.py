@@ -1,4 +1,4 @@
-"""A trained classifier of text pairs, or a regression on them."""
+"""Predictor for text pairs: classification or regression."""
 
 from __future__ import annotations
 

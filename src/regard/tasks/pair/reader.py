@@ -16,7 +16,7 @@ from regard.tasks.readers import LabelledReader
 
 
 class PairReader(LabelledReader):
-    """Pairs with one label each or, for regression, a number."""
+    """Reads pairs with one label each or, for regression, with a number each."""
 
     dataset = "built-in inferences"
     columns = ("first_column", "second_column", "label_column")

@@ -14,7 +14,7 @@ from regard.utils.config import field_default
 
 
 class PairReading(RowReading):
-    """How labelled pairs are read."""
+    """Options for reading labelled pairs."""
 
     first_column: str | None = Option(None, description="Name or number of the column with the first texts.")
     second_column: str | None = Option(None, description="Name or number of the column with the second texts.")
@@ -24,7 +24,7 @@ class PairReading(RowReading):
 class PairTraining(PairReading, EncoderTraining):
     """Options of `regard train pair`."""
 
-    regression: bool = Option(False, description="Labels are numbers to predict, such as similarities.")
+    regression: bool = Option(False, description="Regression: the labels are numbers, such as similarities.")
     class_weights: Literal["none", "balanced"] = field_default(ClassifyTraining, "class_weights", "none")
 
 

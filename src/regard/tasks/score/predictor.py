@@ -1,4 +1,4 @@
-"""The perplexity of a text and the surprise of each of its tokens."""
+"""Predictor for the perplexity of a text and the surprisal of each token."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from regard.utils.config import Config
 class ScoreConfig(Config):
     """Options of prediction."""
 
-    per_token: bool = Option(False, description="List every token with its surprise in bits.")
+    per_token: bool = Option(False, description="List every token with its surprisal in bits.")
 
 
 SPEC = language_model_task(
@@ -21,10 +21,10 @@ SPEC = language_model_task(
     inputs=(Field("text", "document", "The text to score; its first token is not scored."),),
     outputs=(
         Field("perplexity", "number", "Exponential of the mean loss per token."),
-        Field("bits_per_byte", "number", "Surprise per byte, comparable between models with different tokens."),
+        Field("bits_per_byte", "number", "Surprisal per byte, in bits; comparable between tokenizers."),
         Field("loss", "number", "Mean cross-entropy per token, in nats."),
-        Field("num_tokens", "number", "Tokens that were scored."),
-        Field("num_bytes", "number", "Their bytes as UTF-8."),
+        Field("num_tokens", "number", "Number of scored tokens."),
+        Field("num_bytes", "number", "Number of UTF-8 bytes of the scored tokens."),
         Field("per_token", "records", "With per_token: each token with its surprisal in bits.", optional=True),
     ),
     predict_config=ScoreConfig,

@@ -1,4 +1,4 @@
-"""The most probable next words of a text."""
+"""Predictor for the most probable next words of a text."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from regard.tasks.suggest.spec import SPEC, SuggestConfig
 
 @dataclass(frozen=True, repr=False)
 class Suggestions(Result):
-    """Words that may come next, the most probable first."""
+    """The suggested next words of a text, most probable first."""
 
     text: str
     scores: dict[str, float]  # probabilities by word
 
     @property
     def word(self) -> str:
-        """The most probable word; empty if there is none."""
+        """The most probable word; empty if there is no suggestion."""
         return next(iter(self.scores), "")
 
     @property
     def score(self) -> float:
-        """The probability of `word`."""
+        """The probability of `word`, or 0 if there is no suggestion."""
         return next(iter(self.scores.values()), 0.0)
 
     recorded = ("text", "word", "score", "scores")
@@ -56,11 +56,11 @@ class Suggester(LanguageModel[Suggestions]):
     def _predict(self, inputs: list[str], config: SuggestConfig, notify: Notify) -> list[Suggestions]:
         results = [self._suggest(text, config.n) for text in inputs]
         if not all(result.scores for result in results):
-            notify("no word: suggestions follow a space, or the first letters of a word that the model knows.")
+            notify("no suggestion: end the text with a space, or with the first letters of a known word.")
         return results
 
     def _suggest(self, text: str, count: int) -> Suggestions:
-        # Half a context is read, or less where a word would not fit after it.
+        # Use half of the context length for the text, or less if the longest word would not fit after it.
         context = self.context_length
         max_tokens = max(1, min(-(-context // 2), context - self.word_tokens.longest))
         found = suggest(

@@ -10,7 +10,7 @@ from regard.tasks.generate.reader import GenerateReader
 
 
 class SuggestReader(GenerateReader):
-    """Reads text as `generate` does, but inputs line by line."""
+    """Reads text like the reader of `generate`, but each line of an input file is one input."""
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[str]:
         return Reader.read_inputs(self, path, data)

@@ -18,9 +18,9 @@ class SuggestConfig(Config):
 SPEC = language_model_task(
     name="suggest",
     summary="Suggest the next words of a text, or the rest of a word.",
-    inputs=(Field("text", "text", "The text so far; after a space the next word is suggested."),),
+    inputs=(Field("text", "text", "The text so far; if it ends with a space, the next word is suggested."),),
     outputs=(
-        Field("word", "text", "The most probable word; empty if there is none."),
+        Field("word", "text", "The most probable word; empty if there is no suggestion."),
         Field("score", "number", "Its probability."),
         Field("scores", "scores", "The most probable words with their probabilities."),
     ),

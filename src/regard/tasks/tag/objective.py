@@ -15,11 +15,11 @@ from regard.tasks.encoder.predictor import EncodedExample, EncoderBatch
 from regard.tasks.tag.predictor import TaggedWords, majority_tag, sentence_windows, tag_scores, word_list_baseline
 from regard.training.objective import Sample, SampleNames
 
-TagTargets = tuple[list[int], list[int]]  # of a window: the position of each word's first token, and its tag
+TagTargets = tuple[list[int], list[int]]  # of a window: positions of the words' first tokens, and tag indices
 
 
 class TagObjective(EncoderObjective):
-    """Learn the tag of each word at its first token. A long sentence is several windows, each an example."""
+    """Learn the tag of each word at its first token. A long sentence is split into windows, one example per window."""
 
     loss_unit = "words"
     noun = "sentence"
@@ -60,7 +60,7 @@ class TagObjective(EncoderObjective):
         return sum(len(tags) for _, tags in targets)
 
     def score(self, results: list[TaggedWords]) -> tuple[list[Score], list[TaggedWords]]:
-        """The baseline is the word list of training, which is stronger than the majority tag."""
+        """Score the results; the baseline, a word list of the training data, is stronger than the majority tag."""
         train, validation = self.splits.train, self.splits.validation
         scores = tag_scores([result.tags for result in results], [sentence.tags for sentence in validation])
         return scores + word_list_baseline(train, validation), results

@@ -1,4 +1,4 @@
-"""A trained tagger, its results and its scores.
+"""Predictor for tagging words, with its results and scores.
 
 Words are split into tokens; the first token of a word carries its tag. A text that is longer than the model's context
 is read in overlapping windows, and each word takes its tag from the window in which it is furthest from an edge.
@@ -29,16 +29,16 @@ _WORD = re.compile(r"\w+(?:['’\-]\w+)*|[^\w\s]")  # a word keeps its inner apo
 
 
 class SentenceWindow(NamedTuple):
-    """Some words of a sentence."""
+    """A window of consecutive words of a sentence."""
 
     example: EncodedExample
-    first: int  # the index of its first word
+    first: int  # index of the window's first word in the sentence
     places: list[int]  # the position of each word's first token among the ids
 
 
 @dataclass(frozen=True, repr=False)
 class TaggedWords(Result):
-    """The words of a text with their tags and the probabilities of these."""
+    """The words of a text, with the tag of each word and its probability."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -50,7 +50,7 @@ class TaggedWords(Result):
 
     @property
     def entities(self) -> list[tuple[str, str]]:
-        """The entities that the tags mark, as (type, text); none if tags are parts of speech."""
+        """The entities that the tags mark, as (type, text); empty if the tags are parts of speech."""
         if not marks_entities(self.tags):
             return []
         return [(entity.type, " ".join(self.words[entity.start : entity.end])) for entity in entities(self.tags)]
@@ -75,9 +75,9 @@ def split_words(text: str) -> list[str]:
 def sentence_windows(
     tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_seq_len: int
 ) -> list[list[SentenceWindow]]:
-    """Each sentence in windows of at most `max_seq_len` ids; each window starts half a window after the one before.
+    """Split each sentence into windows of at most `max_seq_len` ids; adjacent windows overlap by half.
 
-    All words are tokenized in one call: a call costs more than a word.
+    All words are tokenized in one call, because the overhead of a call exceeds the cost of tokenizing a word.
     """
     subwords = iter(tokenizer.encode_batch([word for words in sentences for word in words]))
     return [_windows(tokenizer, [next(subwords) for _ in words], max_seq_len) for words in sentences]
@@ -85,7 +85,7 @@ def sentence_windows(
 
 def _windows(tokenizer: Tokenizer, words: Sequence[list[int]], max_seq_len: int) -> list[SentenceWindow]:
     unknown, max_len = tokenizer.unknown_id, max_seq_len - 2
-    # A word without tokens, such as a strange space, is unknown; one that fills a window is truncated.
+    # A word without tokens, such as a special space, becomes the unknown token; very long words are truncated.
     subwords = [(ids or [unknown if unknown is not None else tokenizer.end_id])[:max_len] for ids in words]
     windows: list[SentenceWindow] = []
     begin = 0
@@ -111,7 +111,7 @@ class Tagger(HeadPredictor[TaggedWords]):
     spec = SPEC
 
     def _predict(self, inputs: list[Any], config: Any, notify: Notify) -> list[TaggedWords]:
-        """The tags of each input: a text, which is split into words, or a list of words."""
+        """Tag each input: a text, which is split into words, or a list of words."""
         sentences = [_words(text) for text in inputs]
         windows = sentence_windows(self.tokenizer, sentences, self.max_seq_len)
         examples = [window.example for several in windows for window in several]
@@ -122,14 +122,14 @@ class Tagger(HeadPredictor[TaggedWords]):
         ]
 
     def _join(self, words: Sequence[str], windows: Sequence[tuple[SentenceWindow, Tensor]]) -> TaggedWords:
-        """The tags of a sentence: that of each word from the window in which it is furthest from an edge."""
+        """Merge the windows of a sentence: use each word's tag from the window in which it is furthest from an edge."""
         if not words:
             return TaggedWords((), (), ())
         best = [(-1, windows[0][1][0])] * len(words)
         for window, logits in windows:
             last = len(window.places) - 1
             for number, place in enumerate(window.places):
-                # The start and the end of the sentence are no edges: nothing is missing beyond them.
+                # The start and the end of the sentence do not count as edges, because no context is missing there.
                 left = number if window.first else len(words)
                 right = last - number if window.first + last < len(words) - 1 else len(words)
                 if min(left, right) > best[window.first + number][0]:
@@ -147,9 +147,9 @@ class Tagger(HeadPredictor[TaggedWords]):
         return Scores(scores + self.majority_baseline(examples))
 
     def majority_baseline(self, examples: Sequence[Tagged]) -> list[Score]:
-        """The scores of giving all words the most common tag of training; if that is unknown, that of `examples`.
+        """The scores of always predicting the most common training tag (if unknown, the most common in `examples`).
 
-        A model folder does not hold the word list of its training.
+        The word list baseline is not available here, because a model folder does not contain its training words.
         """
         (tag,) = self.majority_label or (majority_tag(examples),)
         name = "the majority tag" if self.majority_label else "this file's own majority tag"
@@ -177,7 +177,7 @@ def _words(text: Any) -> list[str]:
     if isinstance(text, str):
         return split_words(text)
     if not isinstance(text, Sequence) or not all(isinstance(word, str) for word in text):
-        raise UsageError("a tagger takes texts, or lists of words.", argument="inputs", value=text)
+        raise UsageError("an input of a tagger must be a str or a list of str.", argument="inputs", value=text)
     return list(text)
 
 
@@ -187,9 +187,9 @@ def _words(text: Any) -> list[str]:
 def tag_scores(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]], labels: Sequence[str] = ()
 ) -> list[Score]:
-    """Entity F1 if tags mark entities, and the share of words with the right tag.
+    """Entity F1 if tags mark entities, and the accuracy over words.
 
-    `labels` are those of the model: if they mark entities, a file of O alone has entity F1, too.
+    `labels` are the model's tags: if they mark entities, entity F1 is also returned for a file in which all tags are O.
     """
     predictions, references = ([tag for tags in side for tag in tags] for side in (predicted, gold))
     words = Score("accuracy", accuracy(predictions, references).value, f"words:{len(references)}")
@@ -197,7 +197,7 @@ def tag_scores(
 
 
 def word_list_baseline(train: Sequence[Tagged], validation: Sequence[Tagged]) -> list[Score]:
-    """The scores of giving each word its most common tag of training, and unknown words the most common of all."""
+    """The scores of each word's most common training tag; unknown words get the most common tag overall."""
     known = majority_tags([(sentence.words, sentence.tags) for sentence in train])
     predicted = [[known.get(word, known[""]) for word in sentence.words] for sentence in validation]
     scores = tag_scores(predicted, [sentence.tags for sentence in validation])

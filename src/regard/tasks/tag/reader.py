@@ -14,7 +14,7 @@ from regard.tasks.readers import SingleFileReader
 
 
 class TagReader(SingleFileReader[Tagged]):
-    """Sentences with a tag for each word."""
+    """Reads sentences with a tag for each word."""
 
     dataset = "built-in named entities"
     noun = "sentence"
@@ -37,7 +37,7 @@ class TagReader(SingleFileReader[Tagged]):
         return example.tags
 
     def read_inputs(self, path: Path, data: bytes | None = None) -> Sequence[Any]:
-        """Texts; for a CoNLL file, the words of each sentence."""
+        """Return texts; for a CoNLL file, the words of each sentence."""
         if data is None and is_conll(path):
             found = TagReader(self.config.replace(repair_tags=True)).read_file(path)
             return [list(sentence.words) for sentence in found.examples]

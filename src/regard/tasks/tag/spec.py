@@ -11,17 +11,17 @@ from regard.utils.config import Config
 
 
 class TagReading(RowReading):
-    """How tagged sentences are read."""
+    """Options for reading tagged sentences."""
 
     tag_column: str | None = Option(
         None,
-        description="Column with the tags: a number from 2 on (default: the last); in CoNLL-U a name (default: upos).",
+        description="Column with the tags: a number from 2 (default: the last); in CoNLL-U, a name (default: upos).",
     )
     repair_tags: bool = Option(
         False, description="Read an entity that starts with I- as if it started with B-, as conlleval does."
     )
     text_column: str | None = Option(
-        None, description="For tables of texts to tag: name or number of the column with the texts."
+        None, description="Prediction from a table: name or number of the column with the texts."
     )
 
 

@@ -33,8 +33,8 @@ from regard.training.run import TrainRequest
 from regard.utils.errors import DataError, UsageError, number_of
 
 NUM_SCORED = 500  # validation pairs for the scores at the end
-NUM_SAMPLES = 20  # of them in the report
-VALIDATION_TOKENS = 8192  # per batch
+NUM_SAMPLES = 20  # scored pairs that the report shows
+VALIDATION_TOKENS = 8192  # tokens per batch in validation
 
 
 class Batch(NamedTuple):
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], tokenizers: TokenizerPair) -> Batch:
-    """Ids of pairs, without special tokens → tensors."""
+    """Add special tokens to the ids of pairs, pad them and return tensors."""
     source, source_lengths = pad([[*ids, tokenizers.source.end_id] for ids in sources], tokenizers.source.pad_id)
     start, end, pad_id = tokenizers.target.start_id, tokenizers.target.end_id, tokenizers.target.pad_id
     target, lengths = pad([[start, *ids] for ids in targets], pad_id)
@@ -58,7 +58,7 @@ def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
 
 
 class _RandomSegmentation:
-    """Training pairs with BPE dropout. Batches are planned by the usual segmentation."""
+    """Training pairs with BPE dropout. Batch sizes are computed from token counts without dropout."""
 
     def __init__(self, pairs: Sequence[Pair], tokenizers: TokenizerPair, config: TranslateTraining) -> None:
         self.max_seq_len = config.max_seq_len
@@ -67,14 +67,14 @@ class _RandomSegmentation:
         self._words = [(tokenizers.source.words(pair.source), tokenizers.target.words(pair.target)) for pair in pairs]
 
     def draw(self, index: int) -> tuple[list[int], list[int]] | None:
-        """Ids of both sides of one pair; None if there are too many."""
+        """Return randomly segmented ids of both sides of a pair; None if a side is too long."""
         source_words, target_words = self._words[index]
         source, target = self.source.draw(source_words, generator()), self.target.draw(target_words, generator())
         return (source, target) if max(len(source), len(target)) < self.max_seq_len else None
 
 
 class TranslateObjective(Objective):
-    """Training and validation pairs with a model that learns to translate them."""
+    """Learn to translate: a model with its training and validation pairs."""
 
     loss_unit = "target tokens"
     reports_perplexity = True
@@ -105,7 +105,7 @@ class TranslateObjective(Objective):
         positions = model.config.max_positions if learned else 0
         if positions and config.max_seq_len > positions:
             raise UsageError(
-                f"--max-seq-len {config.max_seq_len} exceeds the {positions} learned positions: lower it, or raise "
+                f"--max-seq-len {config.max_seq_len} exceeds the {positions} learned positions. Lower it, or raise "
                 "--max-positions.",
                 argument="max_seq_len",
                 value=config.max_seq_len,
@@ -123,13 +123,13 @@ class TranslateObjective(Objective):
         self.notes = (*splits.notes, *left_out)
 
     def _encode(self, pairs: Sequence[Pair], role: str) -> tuple[list[list[int]], list[list[int]], list[Pair]]:
-        """The ids of both sides, and the pairs that are short enough to be used."""
+        """Return source ids, target ids and pairs, without pairs that are too long."""
         sources = self.tokenizers.source.encode_batch([pair.source for pair in pairs])
         targets = self.tokenizers.target.encode_batch([pair.target for pair in pairs])
         limit = self.config.max_seq_len
         short = [max(len(source), len(target)) < limit for source, target in zip(sources, targets, strict=True)]
         if not any(short):
-            raise DataError(f"every {role} pair is longer than {limit} tokens: raise --max-seq-len.")
+            raise DataError(f"every {role} pair is longer than {limit} tokens. Raise --max-seq-len.")
         return list(compress(sources, short)), list(compress(targets, short)), list(compress(pairs, short))
 
     def fingerprint(self) -> str:
@@ -157,7 +157,7 @@ class TranslateObjective(Objective):
         return self._loss(batch, self.config.label_smoothing)
 
     def _hide_words(self, target: Tensor) -> Tensor:
-        """Decoder inputs with some tokens replaced by the unknown token; never the start token."""
+        """Replace random decoder inputs, except the start token, with the unknown token."""
         hidden = torch.rand(target.shape, generator=generator()) < self.config.word_dropout
         hidden[:, 0] = False
         tokenizer = self.tokenizers.target

@@ -1,4 +1,4 @@
-"""A trained translator with its tokenizers: text of one language in, text of the other out."""
+"""Predictor for translation, with its tokenizers and results."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ class Translation(GeneratedResult):
 
     source: str
     text: str
-    score: float  # log-probability after the length penalty, by which the search ranks
-    tokens: tuple[str, ...] = ()  # the end token included
+    score: float  # log-probability after the length penalty
+    tokens: tuple[str, ...] = ()  # includes the end token
     log_probs: tuple[float, ...] = ()  # one for each token
     ids: tuple[int, ...] = ()  # without the end token
-    ended: bool = True  # False if max_new_tokens ended it
-    alternatives: tuple[Translation, ...] = ()  # the other n_best - 1, best first
+    ended: bool = True  # False if max_new_tokens was reached first
+    alternatives: tuple[Translation, ...] = ()  # the other n_best - 1 translations, best first
 
     recorded = ("source", "text", "score", "tokens", "log_probs", "ended")
     shown = ("text", "score", "ended")
 
     def __str__(self) -> str:
-        """The translation in one line; of several each in a line, after its score."""
+        """Return the translation on one line; if there are several, one line per translation, with its score first."""
         if not self.alternatives:
             return one_line(self.text)
         return "\n".join(f"{t.score:.4f}\t{one_line(t.text)}" for t in (self, *self.alternatives))
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks, so that a file of translations has as many lines as its source."""
+    """Replace line breaks with spaces, so that a file of translations has as many lines as its source."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
 class TokenizerPair(NamedTuple):
-    """The tokenizers of both sides; a joint one is the same object twice."""
+    """The source and target tokenizers; a joint tokenizer is the same object twice."""
 
     source: Tokenizer
     target: Tokenizer
@@ -89,13 +89,13 @@ class TokenizerPair(NamedTuple):
         return cls(joint, joint)
 
     def files(self) -> dict[str, str]:
-        """The files of a model folder."""
+        """Return the tokenizer files of a model folder."""
         if self.joint:
             return {TOKENIZER: self.source.to_json()}
         return {SOURCE_TOKENIZER: self.source.to_json(), TARGET_TOKENIZER: self.target.to_json()}
 
     def model_settings(self) -> dict[str, int | None]:
-        """Settings of a model that fits these vocabularies."""
+        """Return the model settings that depend on the vocabularies."""
         source = None if self.joint else self.source.vocab_size
         return {"vocab_size": self.target.vocab_size, "source_vocab_size": source}
 
@@ -123,10 +123,10 @@ class Translator(Predictor[Translation]):
 
     def _predict(self, inputs: list[str], config: SearchConfig, notify: Notify) -> list[Translation]:
         ids = [self._source_ids(text) for text in inputs]
-        results = [Translation(text, "", 0.0) for text in inputs]  # of empty texts
+        results = [Translation(text, "", 0.0) for text in inputs]  # kept for empty texts
         rows = [row for row, source in enumerate(ids) if len(source) > 1]
         batches = BatchPlan(max_tokens=BATCH_TOKENS, shuffle=False).batches([len(ids[row]) for row in rows], 0)
-        steps = sum(max(len(ids[rows[i]]) for i in batch) for batch in batches)  # a target is about as long
+        steps = sum(max(len(ids[rows[i]]) for i in batch) for batch in batches)  # targets are about as long
         for batch in batches:
             chosen = [rows[i] for i in batch]
             source, lengths = self._tensors([ids[row] for row in chosen])
@@ -141,8 +141,8 @@ class Translator(Predictor[Translation]):
         for result in results:
             if not result.ended:
                 notify(
-                    f"cut off after {len(result.ids)} tokens: {shortened(result.source)!r}. Give one sentence per "
-                    "line; a model that repeats itself needs more training."
+                    f"the translation of {shortened(result.source)!r} was truncated after {len(result.ids)} tokens. "
+                    "Give one sentence per line; a model that repeats itself needs more training."
                 )
         return results
 
@@ -152,11 +152,11 @@ class Translator(Predictor[Translation]):
     def stream(
         self, text: str, config: Config | None = None, *, notify: Notify | None = None, **options: Any
     ) -> Iterator[str]:
-        """The greedy translation in one line, chunk by chunk."""
+        """Yield the greedy translation in chunks, without line breaks."""
         given = SearchConfig(**options)
         for name in NOT_STREAMED:
             if name in options and getattr(given, name) != 1:
-                message = f"--stream translates greedily: remove {flag(name)}."
+                message = f"--stream supports only greedy search. Remove {flag(name)}."
                 raise UsageError(message, argument=name, value=options[name])
         search = (config or self.config).replace(**{**options, "num_beams": 1, "n_best": 1})
         assert isinstance(search, SearchConfig), "the task's predict_config"
@@ -181,9 +181,9 @@ class Translator(Predictor[Translation]):
         return Scores([bleu(outputs, references), chrf(outputs, references)])
 
     def trace(self, *inputs: Any, grad: bool = False) -> Trace:
-        """All attention of one translation by one teacher-forced pass: `trace(text)` or `trace(text, target)`.
+        """All attention of one teacher-forced forward pass: `trace(text)` or `trace(text, target)`.
 
-        Without a target it is the model's own translation. A `Translation` keeps its tokens; a str is tokenized.
+        The default target is the model's own translation. A str is tokenized; a `Translation` already has tokens.
         """
         text, target = inputs if len(inputs) == 2 else (inputs[0], None)
         source_ids = self._source_ids(text)
@@ -199,7 +199,7 @@ class Translator(Predictor[Translation]):
 
     def traced(self, inputs: Sequence[Any], target: str | None = None) -> tuple[Trace, str]:
         output = self.predict(inputs[:1])[0] if target is None else target
-        cut_off = "" if isinstance(output, str) or output.ended else f" … (cut off after {len(output.ids)} tokens)"
+        cut_off = "" if isinstance(output, str) or output.ended else f" … (truncated after {len(output.ids)} tokens)"
         text = output if isinstance(output, str) else output.text
         return self.trace(inputs[0], output), f"→ {text}{cut_off}"
 
@@ -221,7 +221,7 @@ class Translator(Predictor[Translation]):
 
     @property
     def all_forbidden_ids(self) -> tuple[int, ...]:
-        """Tokens that are never generated."""
+        """Ids of tokens that are never generated."""
         target = self.tokenizers.target
         return tuple({target.pad_id, self.start_id, *self.forbidden_ids} - {target.end_id})
 
@@ -237,13 +237,13 @@ class Translator(Predictor[Translation]):
                 "Split it into sentences, one per line.",
                 argument="inputs",
             )
-        # Training pairs have no white space around them.
+        # Training pairs have no leading or trailing white space.
         return [*self.tokenizers.source.encode(text.strip()), self.tokenizers.source.end_id]
 
     def _target_ids(self, target: str | Translation) -> list[int]:
-        """Decoder inputs: the start token and the tokens of a translation."""
+        """Return the decoder inputs: the start token and the tokens of a translation."""
         ids = [self.start_id, *self._token_ids(target)]
-        # A translation that was cut off has one token too many.
+        # With the start token, a truncated translation has one token more than there are positions.
         if getattr(self.model.config, "positions", None) == "learned":
             ids = ids[: self.model.config.max_positions]
         return ids
@@ -289,12 +289,12 @@ class Translator(Predictor[Translation]):
 
 
 def _check_sizes(shape: Any, tokenizers: TokenizerPair, folder: ModelFolder) -> None:
-    """The embeddings must have a row for every token."""
+    """Raise if an embedding has fewer rows than its tokenizer has tokens."""
     sizes = {"source": shape.source_vocab_size or shape.vocab_size, "target": shape.vocab_size}
     for side, tokenizer in zip(sizes, tokenizers, strict=True):
         if tokenizer.vocab_size > sizes[side]:
             raise FolderError(
                 f"{folder.path}: the {side} tokenizer has {tokenizer.vocab_size:,} tokens, but the embedding has "
-                f"{sizes[side]:,} rows. They belong to different models.",
+                f"{sizes[side]:,} rows. They belong to different models. Copy the folder again.",
                 path=folder.path,
             )

@@ -19,7 +19,7 @@ from regard.utils.errors import DataError, number_of
 
 
 class TranslateReader(Reader[Pair]):
-    """Pairs of one table or of two line-aligned files; with `reverse` from the second language to the first."""
+    """Reads pairs from one table or two line-aligned files; `reverse` swaps source and target."""
 
     def builtin(self) -> Splits[Pair]:
         self.refuse_without_files(("columns", "skip_bad_rows"))
@@ -40,14 +40,16 @@ class TranslateReader(Reader[Pair]):
                 count = len(found.examples)
                 pairs = "one pair" if count == 1 else f"{count:,} pairs with the same source"
                 names = " and ".join(map(str, data))
-                raise DataError(f"{names} has {pairs}; training needs at least 2, better thousands.", path=data[0])
+                raise DataError(
+                    f"{names} has {pairs}. Give pairs with different sources, better thousands.", path=data[0]
+                )
             train, held_out = split_by(lambda pair: pair.source, found.examples)
             held = number_of(len(held_out), "pair")
             notes.append(f"validation: {held} held out from the training file (no --validation given)")
         sources = data_sources(found, "training", len(train))
         if validation:
             sources += data_sources(other, "validation")
-        # Files are often sorted, and only the first validation pairs are scored.
+        # Shuffle, because files are often sorted and only the first validation pairs are scored.
         return self._splits(train, random.Random(0).sample(held_out, len(held_out)), sources, notes)
 
     def read_test(self, data: Sequence[Path], predictor: Any) -> ReadResult[Pair]:

@@ -14,14 +14,14 @@ from regard.training.run import Recipe, TrainRequest
 from regard.utils.config import Config
 from regard.utils.errors import UsageError
 
-PUBLISHED = "transformer-"  # prefix of the presets that the paper published
+PUBLISHED = "transformer-"  # prefix of presets with the sizes of the paper
 
 
 class TranslateReading(Config):
-    """How sentence pairs are read."""
+    """Options for reading sentence pairs."""
 
     columns: tuple[str, str] | None = Option(
-        None, description="Names of the source and the target column; numbers for a table without a header."
+        None, description="Names (or, without a header, numbers) of the source and the target column."
     )
     reverse: bool = Option(False, description="Translate from the second language to the first.")
     skip_bad_rows: bool = Option(False, description="Skip unusable rows and list them.")
@@ -32,17 +32,17 @@ class TranslateTraining(TranslateReading, TrainingConfig):
 
     recipe: Literal["default", "paper"] | None = Option(
         None,
-        description="default: what learns fastest on a CPU; paper: the Transformer of 2017 as published (default for "
-        "the sizes transformer-…).",
+        description="Defaults of other options. default: those that learn fastest on a CPU; paper: those of the 2017 "
+        "Transformer (used for the sizes transformer-…).",
     )
     label_smoothing: float = Option(
         0.1, ge=0, lt=1, description="Fraction of the target probability that is spread over the vocabulary."
     )
     tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "word", "char"] = Option(
-        "bpe", description="Kind of tokenizer that is trained."
+        "bpe", description="Kind of tokenizer to train."
     )
-    vocab_size: int = Option(8000, ge=1, description="Vocabulary size of the tokenizer, at most.")
-    separate_vocabularies: bool = Option(False, description="Train a tokenizer for each language, not a joint one.")
+    vocab_size: int = Option(8000, ge=1, description="Maximum vocabulary size of the tokenizer.")
+    separate_vocabularies: bool = Option(False, description="Train one tokenizer per language instead of a joint one.")
     bpe_dropout: float = Option(
         0.0,
         ge=0,
@@ -56,17 +56,18 @@ class TranslateTraining(TranslateReading, TrainingConfig):
         description="Fraction of target tokens hidden from the decoder in training, so that it must use the source.",
     )
     max_seq_len: int = Option(
-        256, ge=2, description="Longest side of a pair, in tokens; longer pairs are left out and counted."
+        256, ge=2, description="Maximum number of tokens of a source or target; longer pairs are left out and counted."
     )
 
 
 def translate_recipe(request: TrainRequest) -> Recipe:
-    """The defaults of `--recipe`.
+    """Return the defaults of `--recipe`.
 
-    The paper has post-norm, sinusoidal positions, Adam with warm-up and the inverse square root, and averaged weights.
+    The paper uses post-norm, sinusoidal positions, Adam with warm-up and inverse-square-root decay, and averaged
+    weights.
     """
     if request.folder is not None:
-        raise UsageError("--from is not available for translate: train a new model without it.", argument="from_")
+        raise UsageError("--from is not available for translate. Train a new model without it.", argument="from_")
     published, fields = request.preset.startswith(PUBLISHED), request.architecture.config.model_fields
     if (request.given.get("recipe") or ("paper" if published else "default")) == "default":
         return Recipe(model={name: value for name, value in MODERN.items() if name in fields})
@@ -99,11 +100,11 @@ SPEC = TaskSpec(
     inputs=(Field("source", "text", "The sentence to translate.", columns=("src",)),),
     outputs=(
         Field("text", "text", "The translation."),
-        Field("score", "number", "Its log-probability, normalized by length."),
-        Field("tokens", "tokens", "Its tokens, the end token included."),
+        Field("score", "number", "The log-probability of the translation after the length penalty."),
+        Field("tokens", "tokens", "The tokens of the translation, including the end token."),
         Field("log_probs", "numbers", "The log-probability of each token."),
-        Field("ended", "boolean", "Whether it is complete; false if max_new_tokens ended it."),
-        Field("alternatives", "records", "The other outputs, if several are requested.", optional=True),
+        Field("ended", "boolean", "Whether the translation is complete; false if max_new_tokens was reached first."),
+        Field("alternatives", "records", "The other translations, if several are requested.", optional=True),
     ),
     read_config=TranslateReading,
     input_options=frozenset({"columns", "reverse"}),
@@ -123,14 +124,14 @@ SPEC = TaskSpec(
     example=("The cat sleeps.",),
     test_settings={"vocab_size": 400, "batch_tokens": 512, "num_beams": 2, "max_new_tokens": 8},
     default_help={
-        "optimizer": "muon; with --recipe paper adamw",
-        "learning_rate": "0.03; with --recipe paper d_model^-0.5 · warmup_steps^-0.5",
-        "warmup_steps": "30; with --recipe paper 1000, for transformer-… 4000",
-        "weight_decay": "0.01; with --recipe paper 0",
-        "schedule": "linear; with --recipe paper inverse-square-root",
-        "dropout_warmup_epochs": "8; with --recipe paper 0",
-        "max_grad_norm": "1; with --recipe paper 0",
-        "weight_averaging": "ema; with --recipe paper tail",
+        "optimizer": "muon; adamw with --recipe paper",
+        "learning_rate": "0.03; d_model^-0.5 · warmup_steps^-0.5 with --recipe paper",
+        "warmup_steps": "30; 1000 with --recipe paper; 4000 for the sizes transformer-…",
+        "weight_decay": "0.01; 0 with --recipe paper",
+        "schedule": "linear; inverse-square-root with --recipe paper",
+        "dropout_warmup_epochs": "8; 0 with --recipe paper",
+        "max_grad_norm": "1; 0 with --recipe paper",
+        "weight_averaging": "ema; tail with --recipe paper",
     },
     data_help="A table of pairs (.tsv, .csv, .jsonl), or two line-aligned text files, plain or .gz.",
     data_example="pairs.tsv",
