@@ -151,13 +151,8 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
     kinds = {theirs_: kind for kind, theirs_ in CLASSES.items()}
     if name not in kinds:
         known = ", ".join(kinds)
-        raise FolderError(
-            f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}.",
-            argument="architectures",
-            value=name,
-            allowed=kinds,
-            path=folder.path / CONFIG,
-        )
+        message = f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}."
+        raise FolderError(message, argument="architectures", value=name, allowed=kinds, path=folder.path / CONFIG)
     kind = kinds[name]
     if kind in (*MLM_KINDS, *NSP_KINDS):
         mlm, nsp = (
@@ -187,13 +182,8 @@ def _problem_type(folder: Folder, outputs: int) -> ProblemType:
         return "regression" if outputs == 1 else "single_label_classification"
     if problem not in PROBLEMS:
         known = ", ".join(PROBLEMS)
-        raise FolderError(
-            f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}.",
-            argument="problem_type",
-            value=problem,
-            allowed=PROBLEMS,
-            path=folder.path / CONFIG,
-        )
+        message = f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}."
+        raise FolderError(message, argument="problem_type", value=problem, allowed=PROBLEMS, path=folder.path / CONFIG)
     return problem
 
 
