@@ -64,7 +64,6 @@ class SyntheticScores:
 
 @dataclass(frozen=True)
 class Demo:
-    translator: Translator
     scores: SyntheticScores
     translations: Sequence[Translation]
     links: Sequence[tuple[str, str]]  # (English word, French word) for each French word of REORDERED
@@ -113,7 +112,7 @@ def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progre
     report = _report(translator, scores, translations, out).save(out / "report.html")
     reordered = translations[SENTENCES.index(REORDERED)].text
     links = word_links(translator, REORDERED, reordered, scores.head)
-    return Demo(translator, scores, translations, links, report)
+    return Demo(scores, translations, links, report)
 
 
 def _report(translator: Translator, scores: SyntheticScores, translations: Sequence[Translation], out: Path) -> View:
@@ -162,13 +161,8 @@ def pronoun_accuracy(translator: Translator) -> float:
     """How often *it* becomes the pronoun that agrees with its antecedent."""
     sides = [side for pair in pronoun_pairs() for side in ((pair.il.source, "il"), (pair.elle.source, "elle"))]
     outputs = translator([source for source, _ in sides])
-    correct = sum(_last_pronoun(output.text) == gold for output, (_, gold) in zip(outputs, sides, strict=True))
-    return correct / len(sides)
-
-
-def _last_pronoun(text: str) -> str:
-    pronouns: list[str] = re.findall(r"\b(?:il|elle)\b", text.lower())
-    return pronouns[-1] if pronouns else ""
+    last_pronouns = [re.findall(r"\b(?:il|elle)\b", output.text.lower())[-1:] for output in outputs]
+    return sum(last == [gold] for last, (_, gold) in zip(last_pronouns, sides, strict=True)) / len(sides)
 
 
 def gold_pair(pair: SyntheticPair) -> AlignedPair:

@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from regard.data.synthetic.lexicon import NOUNS, POSSESSIVES, Adjective, Verb, inflect
+from regard.data.synthetic.lexicon import DETERMINERS, NOUNS, Adjective, Verb, inflect
 from regard.data.synthetic.meaning import Argument, Clause, Gap, Nominal, Pronoun
 from regard.data.synthetic.realizer import Realization, Word
 
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "que": "qu'", "ne": "n'", "je": "j'"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
-_DETERMINERS = POSSESSIVES | {  # English: masculine, feminine, plural
-    "the": ("le", "la", "les"),
-    "a": ("un", "une", ""),
-    "some": ("", "", "des"),
-    "this": ("ce", "cette", "ces"),
-    "any": ("de", "de", "de"),
-    "every": ("chaque", "chaque", ""),
-    "several": ("", "", "plusieurs"),
-    "": ("", "", ""),
-}
 _BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
 # Words that start with h, without elision before them.
 _ASPIRATED = {form for noun in NOUNS if "aspirated" in noun.tags for form in (noun.french, noun.french_plural)} | {
@@ -119,7 +109,7 @@ class FrenchSentence(Realization):
         if kind == "some" and not nominal.plural:  # the partitive: du, de la, de l'
             self.add("de", "DET", "det", word, source)
             kind = "the"
-        masculine, feminine, plural = _DETERMINERS[kind]
+        masculine, feminine, plural = DETERMINERS[kind]
         form = plural if nominal.plural else feminine if nominal.gender == "f" else masculine
         if kind == "some" and any(adjective.precedes for adjective in nominal.adjectives):  # "de beaux chats"
             form = "de"

@@ -104,8 +104,10 @@ def from_hf(folder: Folder) -> Content:
     with config_errors(folder.path / CONFIG):
         config = config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / CONFIG))
         head = _head_from(folder, theirs)
-    config = config.replace(pooler=_has_pooler(head.kind, theirs))
-    if not config.pooler:  # some files contain a pooler that the head does not use
+    pooled = (*NSP_KINDS, "sequence_classification", "multiple_choice")
+    has_pooler = head.kind in pooled or (head.kind == "none" and "pooler.dense.weight" in theirs)
+    config = config.replace(pooler=has_pooler)
+    if not has_pooler:  # some files contain a pooler that the head does not use
         theirs = {name: tensor for name, tensor in theirs.items() if not name.startswith("pooler.")}
     tokenizer = read_tokenizer(folder)
     pairs = _pairs(config, head.kind)
@@ -185,11 +187,6 @@ def _problem_type(folder: Folder, outputs: int) -> ProblemType:
         message = f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}."
         raise FolderError(message, argument="problem_type", value=problem, allowed=PROBLEMS, path=folder.path / CONFIG)
     return problem
-
-
-def _has_pooler(kind: str, theirs: Mapping[str, Tensor]) -> bool:
-    pooled = (*NSP_KINDS, "sequence_classification", "multiple_choice")
-    return kind in pooled or (kind == "none" and "pooler.dense.weight" in theirs)
 
 
 def read_tokenizer(folder: Folder) -> Tokenizer:

@@ -64,7 +64,6 @@ class GPTConfig(AttentionModelConfig):
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """Addresses of all attention layers, in forward-pass order."""
         return tuple(f"decoder.{i}.self" for i in range(self.num_layers))
 
 

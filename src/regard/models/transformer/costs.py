@@ -21,6 +21,10 @@ PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transfo
 
 def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
+    published = None
+    if steps := PAPER_STEPS.get(preset):
+        described = f"{steps:,} steps of {PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens"
+        published = Published(steps * PAPER_TOKENS, described, 100e9, ", a laptop's CPU")
     return Costs(
         vocab_size=config.vocab_size,
         context_length=config.max_positions if config.positions == "learned" else None,
@@ -31,13 +35,8 @@ def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 40
         cache_bytes_per_token=2 * BYTES * config.num_decoder_layers * config.num_heads * config.head_dim,
         forward_flops=_forward_flops(config),
         unit="a source and a target token",
-        published=_published(PAPER_STEPS[preset]) if preset in PAPER_STEPS else None,
+        published=published,
     )
-
-
-def _published(steps: int) -> Published:
-    described = f"{steps:,} steps of {PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens"
-    return Published(steps * PAPER_TOKENS, described, 100e9, ", a laptop's CPU")
 
 
 def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
