@@ -68,8 +68,9 @@ def _column(column: TokenColumn) -> dict[str, Any]:
     tokens = []
     for index, token in enumerate(column.tokens):
         if len(token) != 3 or not isinstance(token[0], str) or not isinstance(token[1], str):
-            message = f"column {column.name!r}: entry {index} is {token!r}; it must be (text, token, id)."
-            raise UsageError(message, value=token)
+            raise UsageError(
+                f"column {column.name!r}: entry {index} is {token!r}; it must be (text, token, id).", value=token
+            )
         tokens.append([token[0], token[1], int(token[2])])
     words = [list(steps) for steps in column.derivations or ()]
     # For each token the word that its merges belong to; empty if words and tokens cannot be matched.
