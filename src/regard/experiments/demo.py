@@ -7,7 +7,7 @@ what attention learns. A word-for-word dictionary is the baseline.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,25 +135,24 @@ def _report(translator: Translator, scores: SyntheticScores, translations: Seque
 def measure(translator: Translator) -> SyntheticScores:
     """All scores of the synthetic dataset for one translator."""
 
-    def score(pairs: Sequence[SyntheticPair], translate: Callable[[list[str]], list[str]]) -> Score:
-        return bleu(translate([pair.source for pair in pairs]), [pair.target for pair in pairs])
+    def scores(pairs: Sequence[SyntheticPair]) -> tuple[Score, Score]:
+        """BLEU of the translator and of the dictionary."""
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        translations = [translation.text for translation in translator(sources)]
+        return bleu(translations, targets), bleu([word_for_word(source) for source in sources], targets)
 
-    def translate(sources: list[str]) -> list[str]:
-        return [translation.text for translation in translator(sources)]
-
-    def dictionary(sources: list[str]) -> list[str]:
-        return [word_for_word(source) for source in sources]
-
-    test, compositional = sentences("test"), sentences("compositional")
+    test_pairs = sentences("test")
+    test, dictionary_test = scores(test_pairs)
+    compositional, dictionary_compositional = scores(sentences("compositional"))
     head = choose_head(translator, [gold_pair(pair) for pair in sentences("validation", count=NUM_ALIGNED)])
     return SyntheticScores(
-        test=score(test, translate),
-        compositional=score(compositional, translate),
-        dictionary_test=score(test, dictionary),
-        dictionary_compositional=score(compositional, dictionary),
+        test=test,
+        compositional=compositional,
+        dictionary_test=dictionary_test,
+        dictionary_compositional=dictionary_compositional,
         pronouns=pronoun_accuracy(translator),
         head=head,
-        alignment_error_rate=error_rate(translator, [gold_pair(pair) for pair in test[:NUM_ALIGNED]], head),
+        alignment_error_rate=error_rate(translator, [gold_pair(pair) for pair in test_pairs[:NUM_ALIGNED]], head),
     )
 
 

@@ -84,20 +84,15 @@ def ranks_view(ranks: Ranks, *, title: str) -> View:
         f"{head_dim} × {d_model} (W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of "
         f"at most {head_dim}. The highest rank here is {highest}."
     )
-    series = [{"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}]
-    data = {
-        "spectra": [_spectrum(address, spectrum) for address, spectrum in ranks.spectra.items()],
-        "losses": {"title": "loss with all value matrices truncated to a rank", "series": series},
-    }
+    spectra = []
+    for address, spectrum in ranks.spectra.items():
+        points = [[[rank, float(value)] for rank, value in enumerate(values, 1)] for values in spectrum]
+        series = [{"name": f"head {head}", "points": of_head} for head, of_head in enumerate(points)]
+        spectra.append({"address": address, "title": f"singular values of W^V · W^O, {address}", "series": series})
+    losses = {"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}
+    chart = {"title": "loss with all value matrices truncated to a rank", "series": [losses]}
+    data = {"spectra": spectra, "losses": chart}
     return View("ranks", data, title, _draw_ranks, ranks.lines(), ranks.numbers, explanation)
-
-
-def _spectrum(address: str, spectrum: npt.NDArray[Any]) -> dict[str, Any]:
-    series = [
-        {"name": f"head {head}", "points": [[rank, float(value)] for rank, value in enumerate(values, 1)]}
-        for head, values in enumerate(spectrum)
-    ]
-    return {"address": address, "title": f"singular values of W^V · W^O, {address}", "series": series}
 
 
 def _draw_ranks(data: dict[str, Any]) -> Picture:
