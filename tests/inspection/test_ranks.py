@@ -148,16 +148,16 @@ def test_the_curve_ends_with_the_unchanged_model(text_generator: TextGenerator) 
     assert curve[5] == TextScorer.adapt(text_generator)(text).loss
     truncated: Any = truncate_values(text_generator.model, 2)
     by_hand = TextScorer(truncated, text_generator.tokenizer)(text).loss
-    assert rank_curve(text_generator, text, ranks=[2]) == {2: pytest.approx(by_hand)}
+    assert curve[2] == pytest.approx(by_hand)
     assert not math.isclose(curve[1], curve[5])
 
 
 def test_truncation_changes_only_a_copy(text_generator: TextGenerator) -> None:
     before = {name: value.clone() for name, value in text_generator.model.state_dict().items()}
-    one = truncate_values(text_generator.model, 1, addresses=["decoder.1.self"])
+    one = truncate_values(text_generator.model, 1)
     assert all(torch.equal(value, before[name]) for name, value in text_generator.model.state_dict().items())
     changed = [name for name, value in one.state_dict().items() if not torch.equal(value, before[name])]
-    assert all(name.startswith("decoder.1.self_attention.out_proj") for name in changed)
+    assert changed and all(".self_attention.out_proj" in name for name in changed)
     with capture(one) as trace:
         one(torch.tensor([[1, 2]]))
     assert trace.weights("decoder.1.self").shape[-1] == 2
@@ -167,7 +167,6 @@ def test_truncation_changes_only_a_copy(text_generator: TextGenerator) -> None:
     ("call", "argument"),
     [
         (lambda g: truncate_values(g.model, -1), "rank"),
-        (lambda g: truncate_values(g.model, 1, addresses=["decoder.9.self"]), "attention"),
         (lambda g: Ranks(d_model=2, head_dim=1, spectra={}, ranks={}, losses={0: 1.0}), "spectra"),
         (lambda g: Ranks(d_model=2, head_dim=1, spectra={"a": np.eye(1)}, ranks={"a": [1]}, losses={}), "losses"),
         (
@@ -175,7 +174,7 @@ def test_truncation_changes_only_a_copy(text_generator: TextGenerator) -> None:
             "spectra",
         ),
     ],
-    ids=["negative", "unknown", "no-spectra", "no-losses", "shape"],
+    ids=["negative", "no-spectra", "no-losses", "shape"],
 )
 def test_bad_arguments(text_generator: TextGenerator, call: Callable[[TextGenerator], object], argument: str) -> None:
     with pytest.raises(UsageError) as error:

@@ -148,7 +148,7 @@ def test_threshold_if_no_answer_is_always_best(moved: float, silent: float) -> N
 
 def test_questions_without_a_prediction_count_as_wrong() -> None:
     scores = score_answers({"one": "a"}, {"one": ["b a"], "two": []})
-    assert (scores.exact.value, scores.unanswered) == (0, 1)
+    assert (scores.exact.value, scores.f1.value) == (0, 0)
 
 
 def test_invalid_arguments() -> None:

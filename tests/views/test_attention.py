@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 
 from regard.utils.errors import UsageError
 from regard.views import attention
-from regard.views.attention import AttentionMap, attention_view, pack, save_weights
+from regard.views.attention import AttentionMap, attention_view, pack
 from regard.views.picture import color_table
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -211,17 +211,18 @@ def test_saved_numbers_are_exact_and_labeled(tmp_path: Path, dtype: type) -> Non
     tokens = ['say "hi"', "a,b", "</s>", "\n", "é"]
     one = a_map(rows=tokens, weights=a_map().weights.astype(dtype))
 
-    array = np.load(save_weights(tmp_path / "w.npy", one), allow_pickle=False)
+    view = attention_view([one], title="t")
+    array = np.load(view.save(tmp_path / "w.npy"), allow_pickle=False)
     assert array.dtype == dtype
     assert (array == one.weights).all()
     labels = json.loads((tmp_path / "w.tokens.json").read_text(encoding="utf-8"))
     assert labels == {"address": one.address, "rows": tokens, "columns": list(one.columns)}
 
-    content = json.loads(save_weights(tmp_path / "w.json", one).read_text(encoding="utf-8"))
+    content = json.loads(view.save(tmp_path / "w.json").read_text(encoding="utf-8"))
     assert (np.array(content["weights"], dtype=dtype) == one.weights).all()
     assert content["rows"] == tokens
 
-    with save_weights(tmp_path / "w.csv", one).open(encoding="utf-8", newline="") as stream:
+    with view.save(tmp_path / "w.csv").open(encoding="utf-8", newline="") as stream:
         lines = list(csv.reader(stream))
     assert lines[0] == ["head", "query", *one.columns]
     assert [line[:2] for line in lines[1:]] == [[str(head), token] for head in range(3) for token in tokens]
@@ -240,11 +241,10 @@ def test_a_view_saves_the_weights_of_its_initial_map(tmp_path: Path) -> None:
 
 
 def test_weights_are_not_saved_in_other_formats(tmp_path: Path) -> None:
-    for save in (attention_view([a_map()], title="t").save, lambda path: save_weights(path, a_map())):
-        with pytest.raises(UsageError) as error:
-            save(tmp_path / "w.pickle")
-        assert error.value.value == ".pickle"
-        assert {".csv", ".json", ".npy"} <= set(error.value.allowed or ())
+    with pytest.raises(UsageError) as error:
+        attention_view([a_map()], title="t").save(tmp_path / "w.pickle")
+    assert error.value.value == ".pickle"
+    assert {".csv", ".json", ".npy"} <= set(error.value.allowed or ())
 
 
 def test_the_mark_that_begins_a_word_is_a_dot_in_the_picture() -> None:

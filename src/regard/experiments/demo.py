@@ -7,7 +7,7 @@ what attention learns. A word-for-word dictionary is the baseline.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,6 @@ class SyntheticScores:
 
 @dataclass(frozen=True)
 class Demo:
-    translator: Translator
     scores: SyntheticScores
     translations: Sequence[Translation]
     links: Sequence[tuple[str, str]]  # (English word, French word) for each French word of REORDERED
@@ -113,7 +112,7 @@ def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progre
     report = _report(translator, scores, translations, out).save(out / "report.html")
     reordered = translations[SENTENCES.index(REORDERED)].text
     links = word_links(translator, REORDERED, reordered, scores.head)
-    return Demo(translator, scores, translations, links, report)
+    return Demo(scores, translations, links, report)
 
 
 def _report(translator: Translator, scores: SyntheticScores, translations: Sequence[Translation], out: Path) -> View:
@@ -136,25 +135,24 @@ def _report(translator: Translator, scores: SyntheticScores, translations: Seque
 def measure(translator: Translator) -> SyntheticScores:
     """All scores of the synthetic dataset for one translator."""
 
-    def score(pairs: Sequence[SyntheticPair], translate: Callable[[list[str]], list[str]]) -> Score:
-        return bleu(translate([pair.source for pair in pairs]), [pair.target for pair in pairs])
+    def scores(pairs: Sequence[SyntheticPair]) -> tuple[Score, Score]:
+        """BLEU of the translator and of the dictionary."""
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        translations = [translation.text for translation in translator(sources)]
+        return bleu(translations, targets), bleu([word_for_word(source) for source in sources], targets)
 
-    def translate(sources: list[str]) -> list[str]:
-        return [translation.text for translation in translator(sources)]
-
-    def dictionary(sources: list[str]) -> list[str]:
-        return [word_for_word(source) for source in sources]
-
-    test, compositional = sentences("test"), sentences("compositional")
+    test_pairs = sentences("test")
+    test, dictionary_test = scores(test_pairs)
+    compositional, dictionary_compositional = scores(sentences("compositional"))
     head = choose_head(translator, [gold_pair(pair) for pair in sentences("validation", count=NUM_ALIGNED)])
     return SyntheticScores(
-        test=score(test, translate),
-        compositional=score(compositional, translate),
-        dictionary_test=score(test, dictionary),
-        dictionary_compositional=score(compositional, dictionary),
+        test=test,
+        compositional=compositional,
+        dictionary_test=dictionary_test,
+        dictionary_compositional=dictionary_compositional,
         pronouns=pronoun_accuracy(translator),
         head=head,
-        alignment_error_rate=error_rate(translator, [gold_pair(pair) for pair in test[:NUM_ALIGNED]], head),
+        alignment_error_rate=error_rate(translator, [gold_pair(pair) for pair in test_pairs[:NUM_ALIGNED]], head),
     )
 
 
@@ -162,13 +160,8 @@ def pronoun_accuracy(translator: Translator) -> float:
     """How often *it* becomes the pronoun that agrees with its antecedent."""
     sides = [side for pair in pronoun_pairs() for side in ((pair.il.source, "il"), (pair.elle.source, "elle"))]
     outputs = translator([source for source, _ in sides])
-    correct = sum(_last_pronoun(output.text) == gold for output, (_, gold) in zip(outputs, sides, strict=True))
-    return correct / len(sides)
-
-
-def _last_pronoun(text: str) -> str:
-    pronouns: list[str] = re.findall(r"\b(?:il|elle)\b", text.lower())
-    return pronouns[-1] if pronouns else ""
+    last_pronouns = [re.findall(r"\b(?:il|elle)\b", output.text.lower())[-1:] for output in outputs]
+    return sum(last == [gold] for last, (_, gold) in zip(last_pronouns, sides, strict=True)) / len(sides)
 
 
 def gold_pair(pair: SyntheticPair) -> AlignedPair:

@@ -51,7 +51,11 @@ class WordTokens:
 
     def _spelling(self, rest: str) -> Tensor:
         """Mask of the tokens that spell a prefix of `rest`, or all of it plus more of the same word: (V,)."""
-        return torch.tensor([_spells(text, rest) for text in self.texts])
+
+        def spells(text: str) -> bool:
+            return bool(text) and (rest.startswith(text) or (text.startswith(rest) and text[len(rest) :].isalnum()))
+
+        return torch.tensor(list(map(spells, self.texts)))
 
 
 def suggest(
@@ -104,11 +108,6 @@ def _next_beams(beams: Sequence[_Prefix], log_probs: Tensor, word_tokens: WordTo
         row, id_ = divmod(place, totals.shape[1])
         continuations.append(_Prefix(beams[row].text + word_tokens.texts[id_], value, id_, row))
     return continuations
-
-
-def _spells(text: str, rest: str) -> bool:
-    """Whether a token spells a prefix of `rest`, or all of it plus more of the same word."""
-    return bool(text) and (rest.startswith(text) or (text.startswith(rest) and text[len(rest) :].isalnum()))
 
 
 def _is_settled(words: dict[str, float], beams: Sequence[_Prefix], count: int) -> bool:

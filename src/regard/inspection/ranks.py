@@ -14,7 +14,6 @@ after truncating the small ones, rank by rank, shows how many a text needs.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from regard.inspection.steps import attentions_of, projections_of
 from regard.nn.lora import merge
 from regard.nn.multihead import MultiHeadAttention
 from regard.nn.quantized import QuantizedWeight
-from regard.utils.errors import UsageError, unknown
+from regard.utils.errors import UsageError
 from regard.views.studies import Ranks
 
 if TYPE_CHECKING:
@@ -88,19 +87,16 @@ def _merged(model: nn.Module) -> nn.Module:
     return copied
 
 
-def truncate_values(model: nn.Module, rank: int, *, addresses: Sequence[str] | None = None) -> nn.Module:
-    """A copy of a model whose heads pass values through at most `rank` directions, at `addresses` or everywhere.
+def truncate_values(model: nn.Module, rank: int) -> nn.Module:
+    """A copy of a model whose heads pass values through at most `rank` directions.
 
     Each head's W^V · W^O is replaced by the nearest matrix of that rank. The effect of biases is unchanged.
     """
     if rank < 0:
         raise UsageError(f"the rank must be 0 or more, not {rank}.", argument="rank", value=rank)
     truncated = _merged(model)
-    attentions = attentions_of(truncated)
-    for address in attentions if addresses is None else addresses:
-        if address not in attentions:
-            raise unknown("attention", address, attentions)
-        _truncate(attentions[address][1], rank)
+    for _, attention in attentions_of(truncated).values():
+        _truncate(attention, rank)
     return truncated
 
 
@@ -117,9 +113,7 @@ def _truncate(attention: MultiHeadAttention, rank: int) -> None:
     out.weight.copy_(up.flatten(0, 1).T.to(out.weight))
 
 
-def rank_curve(
-    predictor: Any, text: str, *, target: str | Translation | None = None, ranks: Sequence[int] | None = None
-) -> dict[int, float]:
+def rank_curve(predictor: Any, text: str, *, target: str | Translation | None = None) -> dict[int, float]:
     """Rank → loss with all value matrices truncated to that rank; the last is the loss of the unchanged model.
 
     The loss of a language model is that of `text`. The loss of a translator is that of a translation of `text`:
@@ -130,18 +124,15 @@ def rank_curve(
     if "encoder-decoder" in predictor.capabilities:
         sample = (text, predictor.predict([text])[0] if target is None else target)
     losses = {}
-    for rank in sorted(_default_ranks(head_dim) if ranks is None else set(ranks)):
+    # 0, the powers of two and the numbers halfway between them, up to `head_dim`.
+    powers = [2**n for n in range(head_dim.bit_length())]
+    halfway = [3 * power // 2 for power in powers if power > 2 and 3 * power // 2 < head_dim]
+    for rank in sorted({0, *powers, *halfway, head_dim}):
         truncated = copy.copy(predictor)
         if rank < head_dim:
             truncated.model = truncate_values(predictor.model, rank)
         losses[rank] = truncated.loss(*sample)
     return losses
-
-
-def _default_ranks(head_dim: int) -> set[int]:
-    """0, the powers of two and the numbers halfway between them, up to `head_dim`."""
-    powers = [2**n for n in range(head_dim.bit_length()) if 2**n <= head_dim]
-    return {0, head_dim, *powers, *(3 * power // 2 for power in powers if power > 2 and 3 * power // 2 < head_dim)}
 
 
 def value_ranks(predictor: Any, text: str, *, target: str | Translation | None = None) -> Ranks:

@@ -50,7 +50,6 @@ class AnswerScores:
     f1: Score
     with_answer: tuple[float, float] | None = None  # exact match and F1
     without_answer: tuple[float, float] | None = None
-    unanswered: int = 0  # questions without a prediction, which count as wrong
 
     def __repr__(self) -> str:
         return f"{self.exact!r}, {self.f1!r}"
@@ -77,7 +76,6 @@ def score_answers(predicted: Mapping[str, str], golds: Golds) -> AnswerScores:
         Score("F1", f1, signature),
         with_answer=_means(answerable) if has_both else None,
         without_answer=_means(unanswerable) if has_both else None,
-        unanswered=len(golds.keys() - predicted.keys()),
     )
 
 

@@ -33,9 +33,6 @@ class AttentionModelConfig(Config):
                 error.argument = "num_heads_by_layer"
                 raise error
             if num_heads < 1:
-                raise UsageError(
-                    f"num_heads_by_layer must give {address} at least 1 head, got {num_heads}.",
-                    argument="num_heads_by_layer",
-                    value=num_heads,
-                )
+                message = f"num_heads_by_layer must give {address} at least 1 head, got {num_heads}."
+                raise UsageError(message, argument="num_heads_by_layer", value=num_heads)
         return self

@@ -120,9 +120,8 @@ def read_json_value(folder: Folder, name: str) -> Any:
     try:
         return json.loads(folder.text(name))
     except (ValueError, RecursionError) as problem:
-        raise FolderError(
-            f"{folder.path}: {name} is not valid JSON ({problem}). Copy or download it again.", path=folder.path / name
-        ) from None
+        message = f"{folder.path}: {name} is not valid JSON ({problem}). Copy or download it again."
+        raise FolderError(message, path=folder.path / name) from None
 
 
 @contextlib.contextmanager
@@ -188,34 +187,23 @@ def unsupported_settings(config: Any, required: Mapping[str, Any], *, full_width
     return reasons
 
 
-class UnsupportedSetting(NamedTuple):
-    """A setting of another tool that regard does not support."""
-
-    name: str
-    value: Any
-    reason: str
-    allowed: tuple[Any, ...] | None = None
-
-
 @dataclass
 class UnsupportedSettings:
     """Collect unsupported settings in the config of another tool, to raise one error that lists all of them."""
 
     path: Path  # of their config.json
-    found: list[UnsupportedSetting] = field(default_factory=list)
+    found: list[FolderError] = field(default_factory=list)
 
     def require(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
         """Record the settings that are present with a value other than the one in `fixed`."""
-        self.found += [
-            UnsupportedSetting(name, settings[name], f"{name} is {settings[name]!r} (must be {value!r})", (value,))
-            for name, value in fixed.items()
-            if settings.get(name, value) != value
-        ]
+        for name, only in fixed.items():
+            value = settings.get(name, only)
+            self.add_if(value != only, name, value, f"{name} is {value!r} (must be {only!r})", (only,))
 
     def add_if(self, wrong: bool, name: str, value: Any, reason: str, allowed: Iterable[Any] | None = None) -> None:
         """Record a setting if its value is wrong."""
         if wrong:
-            self.found.append(UnsupportedSetting(name, value, reason, None if allowed is None else tuple(allowed)))
+            self.found.append(FolderError(reason, argument=name, value=value, allowed=allowed, path=self.path))
 
     def activation(self, settings: Mapping[str, Any], name: str, default: str, known: Mapping[str, str]) -> str:
         """Return our name of an activation; record one that is not in `known`."""
@@ -226,13 +214,10 @@ class UnsupportedSettings:
     def raise_if_any(self) -> None:
         """Raise if any setting was recorded. The message lists all of them, the fields describe the first."""
         if self.found:
-            first, listed = self.found[0], "; ".join(item.reason for item in self.found)
+            first, listed = self.found[0], "; ".join(map(str, self.found))
+            message = f"{self.path} has settings that regard does not support: {listed}."
             raise FolderError(
-                f"{self.path} has settings that regard does not support: {listed}.",
-                argument=first.name,
-                value=first.value,
-                allowed=first.allowed,
-                path=self.path,
+                message, argument=first.argument, value=first.value, allowed=first.allowed, path=self.path
             )
 
 
@@ -266,9 +251,8 @@ def boolean(settings: Mapping[str, Any], name: str, default: bool) -> bool:
     """Return a setting that must be true or false."""
     value = _setting(settings, name, default)
     if not isinstance(value, bool):
-        raise UsageError(
-            f"{name} must be true or false, got {value!r}.", argument=name, value=value, allowed=(True, False)
-        )
+        message = f"{name} must be true or false, got {value!r}."
+        raise UsageError(message, argument=name, value=value, allowed=(True, False))
     return value
 
 

@@ -50,10 +50,5 @@ def check_kind(head: HeadConfig | None, supported: Iterable[str], architecture: 
     """Raise if an architecture does not support this kind of head. No head is the kind `none`."""
     kind, names = "none" if head is None else head.kind, sorted(supported)
     if kind not in names:
-        raise UsageError(
-            f"{architecture} does not support the head {kind!r}. Supported: {', '.join(names)}.",
-            argument="kind",
-            value=kind,
-            allowed=names,
-            hint=suggest_name(kind, names),
-        )
+        message = f"{architecture} does not support the head {kind!r}. Supported: {', '.join(names)}."
+        raise UsageError(message, argument="kind", value=kind, allowed=names, hint=suggest_name(kind, names))

@@ -336,9 +336,7 @@ class Tokenizer:
         return cls(backend, special_tokens or _recognize_special_tokens(backend))
 
     @classmethod
-    def from_merges(
-        cls, vocab: Path | str, merges: Path | str, special_tokens: SpecialTokens | None = None
-    ) -> Tokenizer:
+    def from_merges(cls, vocab: Path | str, merges: Path | str) -> Tokenizer:
         """Load a byte-level BPE tokenizer from `vocab.json` and `merges.txt`, the files of GPT-2."""
         for path in (vocab, merges):
             _read_text(Path(path))
@@ -353,12 +351,10 @@ class Tokenizer:
         common = {name for names in _COMMON_NAMES.values() for name in names}
         vocabulary = backend.get_vocab()
         add_special_tokens(backend, sorted(common & vocabulary.keys(), key=vocabulary.__getitem__))
-        return cls(backend, special_tokens or _recognize_special_tokens(backend))
+        return cls(backend, _recognize_special_tokens(backend))
 
     @classmethod
-    def from_vocabulary(
-        cls, path: Path | str, *, lowercase: bool, special_tokens: SpecialTokens | None = None
-    ) -> Tokenizer:
+    def from_vocabulary(cls, path: Path | str, *, lowercase: bool) -> Tokenizer:
         """Load a WordPiece tokenizer from a `vocab.txt` with one token per line, the file of BERT."""
         # Not splitlines(): it also splits at U+2028, which would shift the ids of all later tokens.
         tokens = _read_text(Path(path)).removesuffix("\n").split("\n")
@@ -374,7 +370,7 @@ class Tokenizer:
         backend.decoder = decoders.WordPiece()
         special = dataclasses.astuple(BERT_SPECIAL_TOKENS)
         add_special_tokens(backend, [token for token in vocabulary if token in special])
-        return cls(backend, special_tokens or _recognize_special_tokens(backend))
+        return cls(backend, _recognize_special_tokens(backend))
 
     def with_special_tokens(self, special_tokens: SpecialTokens) -> Tokenizer:
         """The same tokenizer with other special tokens."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from regard.nn.hooks import Trace
 from regard.utils.atomic_files import write_file
 from regard.utils.errors import UsageError, unknown
 from regard.views.picture import MUTED, Picture, color_table, pixels_of, text_width, token_label
-from regard.views.view import DATA_FORMATS, View, pack_integers
+from regard.views.view import View, pack_integers
 
 SIXTEEN_BIT_LIMIT = 6_000_000  # weights in one view; above it, 8 bits keep the page small
 ROW_SUM_TOLERANCE = 0.02  # half-precision softmax rows miss 1 by up to about this much
@@ -141,8 +140,8 @@ def attention_view(
     """A view of `maps` that opens at address `initial` (default: the first) and `initial_head` (default: the mean).
 
     `gold` holds gold alignments as (row, column), outlined in the cross-attention maps, or in all maps if there is
-    no cross-attention. `note` is a sentence shown under the title. Saved as .csv, .json or .npy, the view writes the
-    weights of its initial map.
+    no cross-attention. `note` is a sentence shown under the title. Saved as .csv (a line per head and query, a column
+    per key), .json or .npy, the view writes the weights of its initial map without rounding.
     """
     if not maps:
         raise UsageError("an attention view needs at least one map. Capture a layer first.", argument="maps")
@@ -177,7 +176,8 @@ def attention_view(
         "gold": links,
     }
     draw = partial(_draw, first, gold=links if first in aligned else [])
-    exports = dict.fromkeys(DATA_FORMATS, partial(save_weights, attention_map=first))
+    writers = {".csv": _save_csv, ".json": _save_json, ".npy": _save_npy}
+    exports = {suffix: partial(save, first) for suffix, save in writers.items()}
     return View("attention", data, title, draw, (), lambda: {"attention": [m.numbers() for m in maps]}, note, exports)
 
 
@@ -204,30 +204,19 @@ def pack(weights: npt.NDArray[Any], levels: int) -> str:
     return pack_integers(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
 
 
-def save_weights(path: str | os.PathLike[str], attention_map: AttentionMap) -> Path:
-    """Write the weights with their tokens, by the suffix of `path`, without rounding.
-
-    `.csv`: a line per head and query, a column per key. `.json`: one object. `.npy`: the array (heads, queries,
-    keys), with the tokens beside it in `<name>.tokens.json`.
-    """
-    target = Path(path)
-    match target.suffix.lower():
-        case ".csv":
-            write_file(target, _csv(attention_map), parents=True)
-        case ".json":
-            write_file(target, json.dumps(attention_map.numbers()), parents=True)
-        case ".npy":
-            stream = io.BytesIO()
-            np.save(stream, attention_map.weights, allow_pickle=False)
-            write_file(target, stream.getvalue(), parents=True)
-            write_file(target.with_suffix(".tokens.json"), json.dumps(attention_map.labels()))
-        case suffix:
-            message = f"cannot save attention weights as {target.name!r}. Use .csv, .json or .npy."
-            raise UsageError(message, argument="path", value=suffix, allowed=DATA_FORMATS, path=target)
-    return target
+def _save_json(m: AttentionMap, path: Path) -> None:
+    write_file(path, json.dumps(m.numbers()), parents=True)
 
 
-def _csv(m: AttentionMap) -> str:
+def _save_npy(m: AttentionMap, path: Path) -> None:
+    """Write the array (heads, queries, keys), and its tokens beside it in `<name>.tokens.json`."""
+    stream = io.BytesIO()
+    np.save(stream, m.weights, allow_pickle=False)
+    write_file(path, stream.getvalue(), parents=True)
+    write_file(path.with_suffix(".tokens.json"), json.dumps(m.labels()))
+
+
+def _save_csv(m: AttentionMap, path: Path) -> None:
     digits = 17 if m.weights.dtype.itemsize > 4 else 9  # enough to restore the same float
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -235,7 +224,7 @@ def _csv(m: AttentionMap) -> str:
     for head, matrix in enumerate(m.weights):
         for token, row in zip(m.rows, matrix, strict=True):
             writer.writerow([head, token, *(f"{weight:.{digits}g}" for weight in row.tolist())])
-    return stream.getvalue()
+    write_file(path, stream.getvalue(), parents=True)
 
 
 def _draw(m: AttentionMap, data: dict[str, Any], *, gold: list[list[int]]) -> Picture:

@@ -75,7 +75,7 @@ class Ranks:
         return [f"rank {rank:>4}  loss {loss:.4f}" for rank, loss in self.losses.items()]
 
 
-def ranks_view(ranks: Ranks, *, title: str, note: str = "") -> View:
+def ranks_view(ranks: Ranks, *, title: str) -> View:
     """A view of the spectra, one attention at a time, and of the loss by rank."""
     counts, d_model, head_dim = ranks.parameter_counts, ranks.d_model, ranks.head_dim
     highest = max(max(by_head) for by_head in ranks.ranks.values())
@@ -84,20 +84,15 @@ def ranks_view(ranks: Ranks, *, title: str, note: str = "") -> View:
         f"{head_dim} × {d_model} (W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of "
         f"at most {head_dim}. The highest rank here is {highest}."
     )
-    series = [{"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}]
-    data = {
-        "spectra": [_spectrum(address, spectrum) for address, spectrum in ranks.spectra.items()],
-        "losses": {"title": "loss with all value matrices truncated to a rank", "series": series},
-    }
-    return View("ranks", data, title, _draw_ranks, ranks.lines(), ranks.numbers, note or explanation)
-
-
-def _spectrum(address: str, spectrum: npt.NDArray[Any]) -> dict[str, Any]:
-    series = [
-        {"name": f"head {head}", "points": [[rank, float(value)] for rank, value in enumerate(values, 1)]}
-        for head, values in enumerate(spectrum)
-    ]
-    return {"address": address, "title": f"singular values of W^V · W^O, {address}", "series": series}
+    spectra = []
+    for address, spectrum in ranks.spectra.items():
+        points = [[[rank, float(value)] for rank, value in enumerate(values, 1)] for values in spectrum]
+        series = [{"name": f"head {head}", "points": of_head} for head, of_head in enumerate(points)]
+        spectra.append({"address": address, "title": f"singular values of W^V · W^O, {address}", "series": series})
+    losses = {"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}
+    chart = {"title": "loss with all value matrices truncated to a rank", "series": [losses]}
+    data = {"spectra": spectra, "losses": chart}
+    return View("ranks", data, title, _draw_ranks, ranks.lines(), ranks.numbers, explanation)
 
 
 def _draw_ranks(data: dict[str, Any]) -> Picture:
@@ -165,7 +160,7 @@ class Transfer:
         return [f"{self.metric} on {self.held_out:,} held-out examples, {seeds}", *lines, *baseline]
 
 
-def transfer_view(transfer: Transfer, *, title: str, note: str = "") -> View:
+def transfer_view(transfer: Transfer, *, title: str) -> View:
     """A view of both curves over the number of labels, and of their table."""
     caption = transfer.lines()[0]
     setup = "Both curves use the same examples, seeds, tokenizer and model size."
@@ -184,7 +179,7 @@ def transfer_view(transfer: Transfer, *, title: str, note: str = "") -> View:
         "rows": transfer.table(),
         "columns": ["labels", SCRATCH, PRETRAINED, "gain"],
     }
-    note = note or f"{setup} {caption[0].upper()}{caption[1:]}."
+    note = f"{setup} {caption[0].upper()}{caption[1:]}."
     return View("transfer", data, title, _draw_transfer, transfer.lines(), transfer.numbers, note)
 
 
@@ -326,7 +321,7 @@ def _find(what: str, name: str, items: Mapping[str, T]) -> T:
     return items[name]
 
 
-def senses_view(senses: Senses, *, title: str, note: str = "") -> View:
+def senses_view(senses: Senses, *, title: str) -> View:
     """A view of accuracy by layer, and of each word's vectors as points, layer by layer."""
     best = max(senses.names, key=senses.accuracy)
     static = f"; the static embedding reaches {100 * senses.accuracy(STATIC):.1f} %" if STATIC in senses.names else ""
@@ -336,7 +331,7 @@ def senses_view(senses: Senses, *, title: str, note: str = "") -> View:
         f"reaches {100 * senses.majority:.1f} %{static}."
     )
     data = {"words": [_word_data(word) for word in senses.words]}
-    return View("senses", data, title, _draw_senses, senses.lines(), senses.numbers, note or explanation)
+    return View("senses", data, title, _draw_senses, senses.lines(), senses.numbers, explanation)
 
 
 def _word_data(word: WordSenses) -> dict[str, Any]:

@@ -57,11 +57,11 @@ class TokenColumn:
     derivations: Sequence[Sequence[str]] | None = None  # per word its merges: steps of symbols joined by spaces
 
 
-def tokens_view(columns: Sequence[TokenColumn], *, title: str = "Tokens", note: str = "") -> View:
+def tokens_view(columns: Sequence[TokenColumn], *, title: str = "Tokens") -> View:
     """A view of the same text, split by one or more tokenizers."""
     if not columns:
         raise UsageError("a token view needs at least one column of tokens.", argument="columns")
-    return View("tokens", {"columns": [_column(column) for column in columns]}, title, _draw_tokens, note=note)
+    return View("tokens", {"columns": [_column(column) for column in columns]}, title, _draw_tokens)
 
 
 def _column(column: TokenColumn) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class CausalTraining:
         return [*lines, f"mean loss {self.loss:.3f} over {len(self.losses)} positions"]
 
 
-def causal_view(training: CausalTraining, *, title: str, note: str = "") -> View:
+def causal_view(training: CausalTraining, *, title: str) -> View:
     """A view of the mask: each row is a position; it sees the filled cells and predicts the token on the right."""
     count = min(MAX_POSITIONS, len(training.tokens))
     data = {
@@ -241,7 +241,7 @@ def causal_view(training: CausalTraining, *, title: str, note: str = "") -> View
         "losses": [float(loss) for loss in training.losses[:count]],
         "loss": training.loss,
     }
-    return View("causal", data, title, _draw_causal, training.lines(), training.numbers, note)
+    return View("causal", data, title, _draw_causal, training.lines(), training.numbers)
 
 
 def _draw_causal(data: dict[str, Any]) -> Picture:
@@ -324,7 +324,7 @@ class InputSums:
         }
 
 
-def inputs_view(inputs: InputSums, *, title: str, note: str = "") -> View:
+def inputs_view(inputs: InputSums, *, title: str) -> View:
     """A view of the input of the first block. The summed vectors and their sum share one color scale."""
     d_model = inputs.sums.shape[1]
     every = math.ceil(d_model / MAX_NUMBERS)
@@ -349,7 +349,7 @@ def inputs_view(inputs: InputSums, *, title: str, note: str = "") -> View:
         "every": every,
         "rows": rows,
     }
-    return View("inputs", data, title, _draw_inputs, inputs.lines(), inputs.numbers, note)
+    return View("inputs", data, title, _draw_inputs, inputs.lines(), inputs.numbers)
 
 
 def _limit(arrays: Sequence[Array]) -> float:

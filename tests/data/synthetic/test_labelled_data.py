@@ -58,8 +58,8 @@ def test_wrong_requests(kind: str) -> None:
 
 
 def test_the_sentiment_is_that_of_the_last_judgement() -> None:
-    good = {word for topic in TOPICS for word in topic.words["positive"]}
-    bad = {word for topic in TOPICS for word in topic.words["negative"]}
+    good = {word for topic in TOPICS for word in topic["positive"]}
+    bad = {word for topic in TOPICS for word in topic["negative"]}
     found = opinions("train", count=500)
     for example in found:
         judgements = re.findall(rf"(not|never|at all)? ?\b({'|'.join(good | bad)})\b", example.text)

@@ -9,30 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from regard.data.synthetic.lexicon import (
-    DEGREES,
-    FREQUENCIES,
-    MANNERS,
-    NAMES,
-    NOUNS,
-    NUMERALS,
-    PAST_TIMES,
-    POSSESSIVES,
-    PREPOSITIONS,
-    PRESENT_TIMES,
-    VERBS,
-    Adjective,
-    Noun,
-    Verb,
-    attributes,
-    matching,
-    predicates,
-    read_table,
-)
+from regard.data.synthetic import lexicon
+from regard.data.synthetic.lexicon import Adjective, Noun, Verb, attributes, matching, predicates, read_table
 from regard.data.synthetic.meaning import Argument, Clause, Nominal, Place, Pronoun
 from regard.data.synthetic.sampling import Rng, Weighted
 
-_OWNERS = Weighted(dict.fromkeys(POSSESSIVES, 1.0))
+_OWNERS = Weighted(dict.fromkeys(lexicon.POSSESSIVES, 1.0))
 _DEFINITE = Weighted({"the": 12.0, "this": 2.5, "possessive": 3.5})
 _SINGULAR = Weighted({"the": 11.0, "a": 5.0, "this": 2.0, "possessive": 3.0, "every": 0.6})
 _PLURAL = Weighted({"the": 9.0, "some": 4.0, "this": 2.0, "possessive": 3.0, "several": 1.5, "number": 5.0})
@@ -57,7 +39,7 @@ _PLACES: dict[str, list[tuple[str, tuple[Noun, ...]]]] = defaultdict(list)  # pr
 for _kind, _preposition, _nouns in read_table("places"):
     _PLACES[_kind].append((_preposition, matching(_nouns)))
 
-ORDINARY = tuple(verb for verb in VERBS if verb.flags.isdisjoint({"active", "recipient"}))
+ORDINARY = tuple(verb for verb in lexicon.VERBS if verb.flags.isdisjoint({"active", "recipient"}))
 TRANSITIVE = tuple(verb for verb in ORDINARY if verb.objects)
 INTRANSITIVE = tuple(verb for verb in ORDINARY if not verb.objects)
 # Verbs with a plain object in both languages, which can be a pronoun or relativized.
@@ -67,15 +49,15 @@ LOCATED_VERBS_OF_PEOPLE = tuple(verb for verb in VERBS_OF_PEOPLE if "located" in
 _FIRST_PERSON_PRESENT = ("love", "know", "prefer", "see")
 # Expected frequency of a noun as an object; rare ones are drawn more often below.
 _OBJECT_FREQUENCY: dict[Noun, float] = {
-    noun: sum(1 / len(verb.objects) for verb in TRANSITIVE if noun in verb.objects) for noun in NOUNS
+    noun: sum(1 / len(verb.objects) for verb in TRANSITIVE if noun in verb.objects) for noun in lexicon.NOUNS
 }
-_COPULAR_SUBJECTS = Weighted({noun: 1 / (0.15 + _OBJECT_FREQUENCY[noun]) for noun in NOUNS if predicates(noun)})
+_COPULAR_SUBJECTS = Weighted({noun: 1 / (0.15 + _OBJECT_FREQUENCY[noun]) for noun in lexicon.NOUNS if predicates(noun)})
 _OBJECTS: dict[Verb, Weighted[Noun]] = {
     verb: Weighted({noun: (0.2 + _OBJECT_FREQUENCY.get(noun, 1.0)) ** -0.75 for noun in verb.objects})
-    for verb in VERBS
+    for verb in lexicon.VERBS
     if verb.objects
 }
-PAST_TIME_PHRASES = tuple(PAST_TIMES.values())
+PAST_TIME_PHRASES = tuple(lexicon.PAST_TIMES.values())
 
 
 # --- Noun phrases -------------------------------------------------------------------------------------------------
@@ -153,7 +135,7 @@ def draw_nominal(
         nominal.determiner = rng.weighted(_OWNERS) if noun in _OWNED else "the"
     elif nominal.determiner == "number":
         nominal.determiner = "" if rng.chance(0.75) else "the"
-        nominal.numeral = rng.pick(list(NUMERALS.values()))
+        nominal.numeral = rng.pick(list(lexicon.NUMERALS.values()))
     nominal.adjectives = _draw_adjectives(rng, noun, chance=adjectives, ranks=ranks)
     if any(adjective.english == "other" for adjective in nominal.adjectives):
         nominal.determiner, nominal.numeral = "the", None
@@ -161,7 +143,7 @@ def draw_nominal(
 
 
 def draw_name(rng: Rng) -> Nominal:
-    return Nominal(noun=rng.pick(NAMES), determiner="")
+    return Nominal(noun=rng.pick(lexicon.NAMES), determiner="")
 
 
 def draw_person(rng: Rng, nouns: Sequence[Noun], *, definite: bool = False) -> Argument:
@@ -185,8 +167,8 @@ def draw_pronoun(rng: Rng) -> Pronoun:
 def draw_place(rng: Rng) -> Place:
     """A place for people and animals."""
     preposition, nouns = rng.pick(_PLACES["event"])
-    noun = rng.pick(nouns)
-    return Place(PREPOSITIONS[preposition], draw_nominal(rng, noun, definite=True, plural=False, adjectives=0.2))
+    nominal = draw_nominal(rng, rng.pick(nouns), definite=True, plural=False, adjectives=0.2)
+    return Place(lexicon.PREPOSITIONS[preposition], nominal)
 
 
 def attach_modifier(rng: Rng, nominal: Nominal) -> None:
@@ -197,13 +179,13 @@ def attach_modifier(rng: Rng, nominal: Nominal) -> None:
     if noun in _OWNED and rng.chance(0.35 if noun in _SMALL_THINGS else 0.7):
         nominal.determiner = "the"
         nominal.adjectives = tuple(adjective for adjective in nominal.adjectives if adjective.rank > 0)
-        owner = rng.pick(NAMES) if rng.chance(0.35) else rng.pick(_OWNING)
+        owner = rng.pick(lexicon.NAMES) if rng.chance(0.35) else rng.pick(_OWNING)
         nominal.possessor = draw_nominal(rng, owner, definite=True, plural=False, adjectives=0.15)
     elif noun in _SMALL_THINGS or (noun.tags & {"human", "animal"} and "kin" not in noun.tags):
         preposition, nouns = rng.pick(_PLACES["small thing" if noun in _SMALL_THINGS else "animate"])
         plural = preposition == "near" and rng.chance(0.5)
         place = draw_nominal(rng, rng.pick(nouns), definite=True, adjectives=0.1, plural=plural)
-        nominal.place = Place(PREPOSITIONS[preposition], place)
+        nominal.place = Place(lexicon.PREPOSITIONS[preposition], place)
 
 
 # --- Clauses ------------------------------------------------------------------------------------------------------
@@ -259,16 +241,16 @@ def _add_circumstance(rng: Rng, clause: Clause, verb: Verb) -> None:
     is_habit, polarity = "habit" in verb.flags, clause.polarity
     subject = clause.subject
     is_animate = isinstance(subject, Nominal) and not subject.noun.tags.isdisjoint({"human", "animal"})
-    manners = [phrase for name, phrase in MANNERS.items() if name in verb.flags]
+    manners = [phrase for name, phrase in lexicon.MANNERS.items() if name in verb.flags]
     kind = rng.pick(("frequency", "manner", "place", "place", "time", ""))
     if kind == "frequency" and is_habit and not clause.past and polarity != "never":
-        clause.frequency = rng.pick(list(FREQUENCIES.values())[: 2 if polarity else None])
+        clause.frequency = rng.pick(list(lexicon.FREQUENCIES.values())[: 2 if polarity else None])
     elif kind == "manner" and manners and not polarity:
         clause.manner = rng.pick(manners)
     elif kind == "place" and "located" in verb.flags and (is_animate or isinstance(subject, Pronoun)):
         clause.place = draw_place(rng)
     elif kind == "time" and polarity != "never" and (clause.past or (is_habit and not polarity)):
-        clause.time = rng.pick(PAST_TIME_PHRASES if clause.past else list(PRESENT_TIMES.values()))
+        clause.time = rng.pick(PAST_TIME_PHRASES if clause.past else list(lexicon.PRESENT_TIMES.values()))
 
 
 def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
@@ -288,15 +270,15 @@ def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
 def draw_predicate(rng: Rng, subject: Argument, noun: Noun, *, past: bool, polarity: str = "") -> Clause:
     """'is' or 'was' with an adjective that can describe the subject."""
     adjective = rng.weighted(_adjectives(noun, predicates))
-    degree = rng.pick(list(DEGREES.values())) if "fixed" not in adjective.flags and rng.chance(0.5) else None
-    if degree is DEGREES["too"] and "praise" in adjective.flags:
-        degree = DEGREES["very"]
+    degree = rng.pick(list(lexicon.DEGREES.values())) if "fixed" not in adjective.flags and rng.chance(0.5) else None
+    if degree is lexicon.DEGREES["too"] and "praise" in adjective.flags:
+        degree = lexicon.DEGREES["very"]
     return Clause(subject=subject, adjective=adjective, degree=degree, past=past, polarity=polarity)
 
 
 def draw_description(rng: Rng, *, modify: float) -> Clause:
     """A noun or name with 'is' or 'was' and an adjective."""
-    noun = rng.pick(NAMES) if rng.chance(0.06) else rng.weighted(_COPULAR_SUBJECTS)
+    noun = rng.pick(lexicon.NAMES) if rng.chance(0.06) else rng.weighted(_COPULAR_SUBJECTS)
     subject = draw_nominal(rng, noun, definite=True, adjectives=0)
     clause = draw_predicate(rng, subject, noun, past=rng.chance(0.4), polarity="not" if rng.chance(0.25) else "")
     if clause.adjective is not None and clause.adjective.rank < 5 and "name" not in noun.tags:

@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from regard.data.synthetic.lexicon import NOUNS, POSSESSIVES, Adjective, Verb, inflect
+from regard.data.synthetic.lexicon import DETERMINERS, NOUNS, Adjective, Verb, inflect
 from regard.data.synthetic.meaning import Argument, Clause, Gap, Nominal, Pronoun
 from regard.data.synthetic.realizer import Realization, Word
 
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "que": "qu'", "ne": "n'", "je": "j'"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
-_DETERMINERS = POSSESSIVES | {  # English: masculine, feminine, plural
-    "the": ("le", "la", "les"),
-    "a": ("un", "une", ""),
-    "some": ("", "", "des"),
-    "this": ("ce", "cette", "ces"),
-    "any": ("de", "de", "de"),
-    "every": ("chaque", "chaque", ""),
-    "several": ("", "", "plusieurs"),
-    "": ("", "", ""),
-}
 _BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
 # Words that start with h, without elision before them.
 _ASPIRATED = {form for noun in NOUNS if "aspirated" in noun.tags for form in (noun.french, noun.french_plural)} | {
@@ -63,7 +53,6 @@ class FrenchSentence(Realization):
             self.argument(clause.object, "obj", root)
         self.subject(clause, root)
         if clause.polarity:
-            self.phenomena.add("negation")
             self.add("ne", "ADV", "advmod", root, (clause, "nota"))
         if isinstance(clause.object, Pronoun):
             self.argument(clause.object, "obj", root)
@@ -84,8 +73,6 @@ class FrenchSentence(Realization):
         relation = "aux:pass" if is_plain_passive else "aux"
         self.add((_ETRE if with_etre else _AVOIR)[clause.person_index], "AUX", relation, root, (clause, "tense"))
         self.negation_and_frequency(clause, root)
-        if clause.passive:
-            self.phenomena.add("passive")
         if clause.passive and clause.past:
             self.add("été", "AUX", "aux:pass", root, (clause, "tense"))
         root.form = self._participle(clause, verb)
@@ -99,7 +86,6 @@ class FrenchSentence(Realization):
             noun = Word(adjective.idiom, "NOUN", "obj", root, ((clause, "predicate"),))
             self.modifier(clause.degree, noun, clause, "degree")
             self.words.append(noun)
-            self.phenomena.add("idiom")
             return
         self.add(
             (_ETRE_IMPERFECT if clause.past else _ETRE)[clause.person_index], "AUX", "cop", root, (clause, "tense")
@@ -108,7 +94,6 @@ class FrenchSentence(Realization):
         self.modifier(clause.degree, root, clause, "degree")
         root.form = _agree(adjective.forms, clause.subject)
         self.words.append(root)
-        self.phenomena.add("predicate agreement")
 
     def _participle(self, clause: Clause, verb: Verb) -> str:
         """The participle agrees with the subject after être, and after avoir with a preceding direct object."""
@@ -117,7 +102,6 @@ class FrenchSentence(Realization):
             controller = clause.object if isinstance(clause.object, Pronoun | Gap) else None
         if controller is None:
             return verb.french_participle
-        self.phenomena.add("participle agreement")
         return _agree(inflect(verb.french_participle), controller)
 
     def determiner(self, nominal: Nominal, word: Word) -> None:
@@ -125,7 +109,7 @@ class FrenchSentence(Realization):
         if kind == "some" and not nominal.plural:  # the partitive: du, de la, de l'
             self.add("de", "DET", "det", word, source)
             kind = "the"
-        masculine, feminine, plural = _DETERMINERS[kind]
+        masculine, feminine, plural = DETERMINERS[kind]
         form = plural if nominal.plural else feminine if nominal.gender == "f" else masculine
         if kind == "some" and any(adjective.precedes for adjective in nominal.adjectives):  # "de beaux chats"
             form = "de"
@@ -144,13 +128,11 @@ class FrenchSentence(Realization):
         if nominal.possessor is not None:
             de = self.add("de", "ADP", "case", None, (nominal, "of"))
             de.head = self.nominal(nominal.possessor, "nmod", word)
-            self.phenomena.add("possessor")
         super().after_noun(nominal, word)
 
     def _write_adjective(self, nominal: Nominal, adjective: Adjective, noun: Word) -> None:
         before_vowel = adjective.before_vowel if nominal.gender == "m" and not nominal.plural else None
         self.add(_agree(adjective.forms, nominal), "ADJ", "amod", noun, (nominal, adjective), before_vowel=before_vowel)
-        self.phenomena.add("adjective before" if adjective.precedes else "adjective after")
 
     def adapt_to_next_words(self) -> None:
         """Elide and contract, from right to left, so that each word sees the final form of the next one."""
@@ -160,12 +142,10 @@ class FrenchSentence(Realization):
             elided = word.before_vowel or _ELIDED.get(word.form)
             if elided is not None and _starts_with_vowel(following.form):
                 word.form = elided
-                self.phenomena.add("elision")
             elif following.pos == "DET" and (word.form, following.form) in _CONTRACTED:
                 word.form = _CONTRACTED[word.form, following.form]
                 word.sources += following.sources
                 del words[index + 1]
-                self.phenomena.add("contraction")
 
 
 def _agree(forms: tuple[str, str, str, str], argument: Argument | None) -> str:

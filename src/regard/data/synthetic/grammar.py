@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from regard.data.synthetic import lexicon
 from regard.data.synthetic.clauses import (
     ALL_RANKS,
     DIRECT,
@@ -31,24 +32,7 @@ from regard.data.synthetic.clauses import (
     draw_tense,
     drop_contradictions,
 )
-from regard.data.synthetic.lexicon import (
-    ADJECTIVE,
-    CONNECTORS,
-    DATES,
-    DEGREES,
-    INSTITUTIONS,
-    NAMES,
-    PREPOSITIONS,
-    VERB,
-    VERBS,
-    Adjective,
-    Noun,
-    Phrase,
-    Verb,
-    matching,
-    predicates,
-    read_table,
-)
+from regard.data.synthetic.lexicon import Adjective, Noun, Phrase, Verb, matching, predicates, read_table
 from regard.data.synthetic.meaning import Clause, Coordination, Gap, Nominal, Place, Pronoun, Sentence, nominals
 from regard.data.synthetic.sampling import Rng, Weighted
 
@@ -59,10 +43,10 @@ def _shared_objects(first: Verb, second: Verb, *, without: str) -> tuple[Noun, .
 
 # Two verbs and the objects that they can share: "bought the apple and ate it".
 _SEQUEL_PAIRS: tuple[tuple[Verb, Verb, tuple[Noun, ...]], ...] = tuple(
-    (VERB[first], second, shared)
+    (lexicon.VERB[first], second, shared)
     for first, seconds in read_table("sequels")
     for second in DIRECT
-    if second.name in seconds.split() and (shared := _shared_objects(VERB[first], second, without="human"))
+    if second.name in seconds.split() and (shared := _shared_objects(lexicon.VERB[first], second, without="human"))
 )
 _OBJECT_RELATIVE_PAIRS: tuple[tuple[Verb, Verb, tuple[Noun, ...]], ...] = tuple(
     (first, second, shared)
@@ -82,7 +66,7 @@ _PERCEPTION = ("see", "hear", "watch", "help")
 
 def draw_ditransitive(rng: Rng) -> Sentence:
     """ "The boy gave the flower to the queens." """
-    verb = rng.pick([verb for verb in VERBS if "recipient" in verb.flags])
+    verb = rng.pick([verb for verb in lexicon.VERBS if "recipient" in verb.flags])
     polarity = "not" if rng.chance(0.2) else ""
     clause = draw_clause(rng, verb, past=rng.chance(0.7), polarity=polarity)
     clause.recipient = draw_nominal(rng, rng.pick(PEOPLE), definite=True, adjectives=0.15)
@@ -187,19 +171,19 @@ def draw_coordination(rng: Rng) -> Sentence:
     second = draw_clause(rng, rng.pick(verbs), past=past, polarity=polarity, definite=True)
     if isinstance(second.subject, Pronoun) and second.subject.human:
         second.subject = draw_name(rng)  # 'he' could refer to the first clause
-    return Sentence(main=first, connector=CONNECTORS[connector], second=second)
+    return Sentence(main=first, connector=lexicon.CONNECTORS[connector], second=second)
 
 
 def _reaction(rng: Rng, *, past: bool) -> Sentence:
     verbs, adjectives = rng.pick(_REACTIONS)
-    adjective = ADJECTIVE[rng.pick(adjectives)]
+    adjective = lexicon.ADJECTIVE[rng.pick(adjectives)]
     explained_by = draw_nominal(rng, rng.pick(PEOPLE), definite=True, adjectives=0)
-    degree = rng.pick((None, DEGREES["very"], DEGREES["really"]))
-    main = Clause(subject=draw_person(rng, GENDERED, definite=True), verb=VERB[rng.pick(verbs)], past=past)
+    degree = rng.pick((None, lexicon.DEGREES["very"], lexicon.DEGREES["really"]))
+    main = Clause(subject=draw_person(rng, GENDERED, definite=True), verb=lexicon.VERB[rng.pick(verbs)], past=past)
     if isinstance(main.subject, Pronoun):
         main.subject = draw_name(rng)
     reason = Clause(subject=explained_by, adjective=adjective, degree=degree, past=past)
-    return Sentence(main=main, connector=CONNECTORS["because"], second=reason)
+    return Sentence(main=main, connector=lexicon.CONNECTORS["because"], second=reason)
 
 
 def _joint_subject(rng: Rng) -> Clause:
@@ -225,7 +209,7 @@ def _joint_verbs(rng: Rng, *, past: bool) -> Sentence:
     if not others:
         return Sentence(main=first)
     second = Clause(subject=first.subject, verb=rng.pick(others), past=past, silent_subject=True)
-    return Sentence(main=first, connector=CONNECTORS["and"], second=second)
+    return Sentence(main=first, connector=lexicon.CONNECTORS["and"], second=second)
 
 
 def draw_object_pronoun(rng: Rng) -> Sentence:
@@ -244,18 +228,18 @@ def draw_object_pronoun(rng: Rng) -> Sentence:
     sequel = Clause(subject=subject, silent_subject=True, verb=second, past=past, object=pronoun)
     if refuses:
         sequel.polarity = "not"
-    return Sentence(main=main, connector=CONNECTORS["but" if refuses else "and"], second=sequel)
+    return Sentence(main=main, connector=lexicon.CONNECTORS["but" if refuses else "and"], second=sequel)
 
 
 def draw_institution(rng: Rng) -> Sentence:
     """ "The agreement on the European Economic Area was signed in August 1992." """
-    verb = rng.pick([verb for verb in VERBS if INSTITUTIONS[0] in verb.subjects])
+    verb = rng.pick([verb for verb in lexicon.VERBS if lexicon.INSTITUTIONS[0] in verb.subjects])
     document = Nominal(noun=rng.pick(verb.objects), plural=rng.chance(0.15))
-    institution = Nominal(noun=rng.pick(INSTITUTIONS))
+    institution = Nominal(noun=rng.pick(lexicon.INSTITUTIONS))
     polarity = "not" if rng.chance(0.15) else ""
-    date = rng.pick(DATES)
+    date = rng.pick(lexicon.DATES)
     if institution.noun.english.endswith("Area") or rng.chance(0.5):  # an area cannot sign
-        document.place = Place(PREPOSITIONS["on a topic"], institution)
+        document.place = Place(lexicon.PREPOSITIONS["on a topic"], institution)
         clause = Clause(subject=document, verb=verb, past=True, passive=True, polarity=polarity, time=date)
     else:
         document.determiner = rng.pick(("the", "this"))
@@ -276,10 +260,10 @@ class Scene:
     def __init__(
         self, verb: str, polarity: str, agents: str, objects: str, of_agent: str, of_object: str, flags: str = ""
     ) -> None:
-        self.verb, self.polarity, self.flags = VERB[verb], polarity, frozenset(flags.split())
-        self.agent_adjectives = tuple(ADJECTIVE[name] for name in of_agent.split())
-        self.object_adjectives = tuple(ADJECTIVE[name] for name in of_object.split())
-        people = (*GENDERED, *NAMES)
+        self.verb, self.polarity, self.flags = lexicon.VERB[verb], polarity, frozenset(flags.split())
+        self.agent_adjectives = tuple(lexicon.ADJECTIVE[name] for name in of_agent.split())
+        self.object_adjectives = tuple(lexicon.ADJECTIVE[name] for name in of_object.split())
+        people = (*GENDERED, *lexicon.NAMES)
         self.agents = _suitable(people if agents == "person" else matching(agents), self.agent_adjectives)
         self.objects = _suitable(matching(objects), self.object_adjectives)
 
@@ -337,7 +321,7 @@ def _draw_nominal(rng: Rng, noun: Noun, plural: bool) -> Nominal:
 
 def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
     """ "too" explains only what did not happen, "very" also what did."""
-    return DEGREES.get(rng.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON))
+    return lexicon.DEGREES.get(rng.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON))
 
 
 def scene_clause(scene: Scene, agent: Nominal, object_: Nominal, *, past: bool, passive: bool = False) -> Clause:
@@ -352,7 +336,7 @@ def because(main: Clause, antecedent: Nominal, reason: Adjective, degree: Phrase
     pronoun = Pronoun(gender=antecedent.gender, plural=antecedent.plural, human=human, antecedent=antecedent)
     degree = None if "fixed" in reason.flags else degree
     explanation = Clause(subject=pronoun, adjective=reason, degree=degree, past=main.past)
-    return Sentence(main=main, connector=CONNECTORS["because"], second=explanation)
+    return Sentence(main=main, connector=lexicon.CONNECTORS["because"], second=explanation)
 
 
 _KINDS: Weighted[Callable[[Rng], Sentence]] = Weighted(

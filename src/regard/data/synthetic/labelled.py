@@ -41,14 +41,9 @@ _ENDINGS = {
 }
 
 
-@dataclass(frozen=True)
-class _Topic:
-    subjects: list[str]
-    words: dict[str, list[str]]  # by label
-
-
-TOPICS = tuple(
-    _Topic(subjects.split(";"), {POSITIVE: positive.split(";"), NEGATIVE: negative.split(";")})
+Topic = dict[str, list[str]]  # its subjects, and adjectives by label
+TOPICS: tuple[Topic, ...] = tuple(
+    {"subjects": subjects.split(";"), POSITIVE: positive.split(";"), NEGATIVE: negative.split(";")}
     for _, subjects, positive, negative in read_table("opinions")
 )
 
@@ -74,13 +69,13 @@ def _draw_opinion(rng: Rng) -> Labelled:
     return Labelled(f"{capitalize(text)}. {rng.pick(_ENDINGS[label])}".strip(), (label,))
 
 
-def _judge(rng: Rng, topic: _Topic, label: str) -> str:
+def _judge(rng: Rng, topic: Topic, label: str) -> str:
     """A judgement, sometimes by negation: "the soup was not cold"."""
-    subject = rng.pick(topic.subjects)
+    subject = rng.pick(topic["subjects"])
     start = f"{rng.pick(('the', 'their', 'our'))} {subject} {'were' if subject == 'sausages' else 'was'}"
     if rng.chance(0.3):
-        return f"{start} {rng.pick(('not', 'never', 'not at all'))} {rng.pick(topic.words[_OPPOSITE[label]])}"
-    return f"{start} {rng.pick(('', 'very ', 'really ', 'quite ', ''))}{rng.pick(topic.words[label])}"
+        return f"{start} {rng.pick(('not', 'never', 'not at all'))} {rng.pick(topic[_OPPOSITE[label]])}"
+    return f"{start} {rng.pick(('', 'very ', 'really ', 'quite ', ''))}{rng.pick(topic[label])}"
 
 
 # --- Word senses --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The words of the built-in synthetic dataset in English and French, read from the folder `tables`.
 
-Fixed phrases (prepositions, adverbs, times, dates, names of institutions), nouns, adjectives and verbs, and which nouns
-the adjectives and verbs go with.
+Determiners, fixed phrases (prepositions, adverbs, times, dates, names of institutions), nouns, adjectives and verbs,
+and which nouns the adjectives and verbs go with.
 """
 
 from __future__ import annotations
@@ -12,19 +12,16 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-POSSESSIVES: dict[str, tuple[str, str, str]] = {  # English: masculine, feminine, plural
-    "my": ("mon", "ma", "mes"),
-    "his": ("son", "sa", "ses"),
-    "her": ("son", "sa", "ses"),
-    "our": ("notre", "notre", "nos"),
-    "their": ("leur", "leur", "leurs"),
-}
-
 
 def read_table(name: str) -> list[list[str]]:
     """The rows of `tables/<name>.txt`: cells are separated by bars, lines that start with # are comments."""
     text = (resources.files("regard.data.synthetic") / "tables" / f"{name}.txt").read_text(encoding="utf-8")
     return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if not line.startswith("#")]
+
+
+_DETERMINERS = read_table("determiners")
+DETERMINERS: dict[str, list[str]] = {english: french for _, english, *french in _DETERMINERS}
+POSSESSIVES: tuple[str, ...] = tuple(english for group, english, *_ in _DETERMINERS if group == "possessive")
 
 
 # --- Fixed phrases ------------------------------------------------------------------------------------------------
@@ -62,15 +59,13 @@ FREQUENCIES, MANNERS, DEGREES = _GROUPS["frequency"], _GROUPS["manner"], _GROUPS
 PRESENT_TIMES, PAST_TIMES = _GROUPS["present time"], _GROUPS["past time"]
 NEGATIONS, QUESTION_WORDS = _GROUPS["negation"], _GROUPS["question"]
 
-_ENGLISH_MONTHS = "January February March April May June July August September October November December"
-_FRENCH_MONTHS = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
 DATES: tuple[Phrase, ...] = tuple(
     Phrase(
         f"in {english} {year}",
         _phrase_words(f"in:ADP:case:a *{english}:PROPN:obl:b {year}:NUM:nummod:c"),
         _phrase_words(f"en:ADP:case:a *{french}:NOUN:obl:b {year}:NUM:nummod:c"),
     )
-    for english, french in zip(_ENGLISH_MONTHS.split(), _FRENCH_MONTHS.split(), strict=True)
+    for english, french in read_table("months")
     for year in (1957, 1968, 1979, 1986, 1992, 1999, 2004, 2009, 2015, 2020)
 )
 
@@ -101,12 +96,7 @@ NOUNS: tuple[Noun, ...] = tuple(
     for english, french, gender, tags in read_table("nouns")
 )
 NAMES: tuple[Noun, ...] = tuple(
-    Noun(name, name, name, name, gender, frozenset({"human", "name"}))
-    for gender, names in (
-        ("f", "Marie Sophie Alice Emma Julie Anne"),
-        ("m", "Paul Lucas Thomas Louis Antoine Olivier"),
-    )
-    for name in names.split()
+    Noun(name, name, name, name, gender, frozenset({"human", "name"})) for name, gender in read_table("names")
 )
 INSTITUTIONS: tuple[Noun, ...] = tuple(
     Noun(name, name, name, name, compound.gender, frozenset({"institution"}), compound)

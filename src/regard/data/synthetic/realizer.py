@@ -39,7 +39,6 @@ class Realization(ABC):
     def __init__(self, sentence: Sentence) -> None:
         self.words: list[Word] = []
         self.head_words: dict[Hashable, Word] = {}  # of each nominal, pronoun and modifier
-        self.phenomena: set[str] = set()
         root = self.clause_root(sentence.main, "root", None)
         self.modifier(QUESTION_WORDS.get(sentence.question), root, sentence.main, "wh")
         self.fill_clause(sentence.main, root, question=sentence.question)
@@ -131,7 +130,6 @@ class Realization(ABC):
         if isinstance(argument, Nominal):
             return self.nominal(argument, relation, head)
         if isinstance(argument, Gap):
-            self.phenomena.add("relative clause")
             form = self.relative_pronoun(argument, is_subject=is_subject)
             return self.add(form, "PRON", relation, head, (argument, "noun"))
         if isinstance(argument, Pronoun):
@@ -141,7 +139,6 @@ class Realization(ABC):
         first = self.nominal(argument.first, relation, head)
         conjunction = self.phrase(CONNECTORS["and"], None, argument, "and")
         conjunction.head = self.nominal(argument.second, "conj", first)
-        self.phenomena.add("coordination")
         return first
 
     def _prepositional(self, place: Place | None, relation: str, head: Word) -> None:
@@ -158,13 +155,11 @@ class Realization(ABC):
         self.determiner(nominal, word)
         if nominal.numeral is not None:
             self.phrase(nominal.numeral, word, nominal, "numeral")
-            self.phenomena.add("numeral")
         self.before_noun(nominal, word)
         if noun.compound is None:
             self.words.append(word)
         else:
             self.phrase(noun.compound, head, nominal, "compound", main_word=word)
-            self.phenomena.add("compound")
         self.after_noun(nominal, word)
         return word
 

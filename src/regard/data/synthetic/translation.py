@@ -52,7 +52,6 @@ class SyntheticPair:
     target_relations: tuple[str, ...]
     antecedents: tuple[tuple[int, int], ...]  # (pronoun, antecedent noun) among the source words
     target_antecedents: tuple[tuple[int, int], ...]
-    phenomena: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +60,6 @@ class PronounPair:
 
     il: SyntheticPair
     elle: SyntheticPair
-    nouns: tuple[str, str]  # the two English nouns, in the order of the sentence
-    masculine_first: bool  # whether the noun that is masculine in French is first
 
 
 def sentences(split: str, *, count: int | None = None, seed: int = 0) -> list[SyntheticPair]:
@@ -94,13 +91,10 @@ def write_pair(sentence: Sentence) -> SyntheticPair:
 
 
 def _pair(english: Realization, french: Realization) -> SyntheticPair:
-    antecedents, target_antecedents = _antecedents(english), _antecedents(french)
-    phenomena = {"pronoun": bool(antecedents), "question": french.words[-1].form == "?"}
     return SyntheticPair(
         alignment=_alignment(english.words, french.words),
-        antecedents=antecedents,
-        target_antecedents=target_antecedents,
-        phenomena=frozenset(french.phenomena).union(name for name, occurs in phenomena.items() if occurs),
+        antecedents=_antecedents(english),
+        target_antecedents=_antecedents(french),
         **_annotations("source", english),
         **_annotations("target", french),
     )
@@ -254,9 +248,7 @@ def _minimal_pairs(rng: Rng, scene: Scene, *nouns: Noun) -> tuple[PronounPair, P
         by_gender = {
             nominal.gender: write_pair(because(main, nominal, reason, degree)) for nominal, reason in reasons.items()
         }
-        first, second = (object_, agent) if passive else (agent, object_)
-        names = (first.noun.english, second.noun.english)
-        return PronounPair(il=by_gender["m"], elle=by_gender["f"], nouns=names, masculine_first=first.gender == "m")
+        return PronounPair(il=by_gender["m"], elle=by_gender["f"])
 
     return pair(passive=False), pair(passive=True)
 

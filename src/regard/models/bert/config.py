@@ -30,7 +30,6 @@ class BertConfig(AttentionModelConfig):
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """Addresses of all attention layers, in forward-pass order."""
         return tuple(f"encoder.{i}.self" for i in range(self.num_layers))
 
 

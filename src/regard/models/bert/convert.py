@@ -104,8 +104,10 @@ def from_hf(folder: Folder) -> FolderContent:
     with config_errors(folder.path / CONFIG):
         config = config_from_hf(folder.config, formats.UnsupportedSettings(folder.path / CONFIG))
         head = _head_from(folder, theirs)
-    config = config.replace(pooler=_has_pooler(head.kind, theirs))
-    if not config.pooler:  # some files contain a pooler that the head does not use
+    pooled = (*NSP_KINDS, "sequence_classification", "multiple_choice")
+    has_pooler = head.kind in pooled or (head.kind == "none" and "pooler.dense.weight" in theirs)
+    config = config.replace(pooler=has_pooler)
+    if not has_pooler:  # some files contain a pooler that the head does not use
         theirs = {name: tensor for name, tensor in theirs.items() if not name.startswith("pooler.")}
     tokenizer = read_tokenizer(folder)
     pairs = _pairs(config, head.kind)
@@ -151,13 +153,8 @@ def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
     kinds = {theirs_: kind for kind, theirs_ in CLASSES.items()}
     if name not in kinds:
         known = ", ".join(kinds)
-        raise FolderError(
-            f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}.",
-            argument="architectures",
-            value=name,
-            allowed=kinds,
-            path=folder.path / CONFIG,
-        )
+        message = f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}."
+        raise FolderError(message, argument="architectures", value=name, allowed=kinds, path=folder.path / CONFIG)
     kind = kinds[name]
     if kind in (*MLM_KINDS, *NSP_KINDS):
         mlm, nsp = (
@@ -187,19 +184,9 @@ def _problem_type(folder: Folder, outputs: int) -> ProblemType:
         return "regression" if outputs == 1 else "single_label_classification"
     if problem not in PROBLEMS:
         known = ", ".join(PROBLEMS)
-        raise FolderError(
-            f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}.",
-            argument="problem_type",
-            value=problem,
-            allowed=PROBLEMS,
-            path=folder.path / CONFIG,
-        )
+        message = f"{folder.path / CONFIG} has the unknown problem_type {problem!r}. Known: {known}."
+        raise FolderError(message, argument="problem_type", value=problem, allowed=PROBLEMS, path=folder.path / CONFIG)
     return problem
-
-
-def _has_pooler(kind: str, theirs: Mapping[str, Tensor]) -> bool:
-    pooled = (*NSP_KINDS, "sequence_classification", "multiple_choice")
-    return kind in pooled or (kind == "none" and "pooler.dense.weight" in theirs)
 
 
 def read_tokenizer(folder: Folder) -> Tokenizer:

@@ -88,9 +88,8 @@ class Bert(nn.Module):
     def pool(self, hidden: Tensor) -> Tensor:
         """hidden states (B, T, D) → the pooled output at the first token, [CLS]: (B, D)."""
         if self.pooler is None:
-            raise UsageError(
-                "this BERT has no pooler. Average its hidden states instead.", argument="pooler", value=False
-            )
+            message = "this BERT has no pooler. Average its hidden states instead."
+            raise UsageError(message, argument="pooler", value=False)
         return torch.tanh(self.pooler(hidden[:, 0]))
 
 
@@ -203,7 +202,7 @@ class BertForPretraining(nn.Module):
 
 
 class BertWithHead(nn.Module):
-    """BERT with one head. Its subclasses say what the head uses: the pooled output or the hidden states."""
+    """BERT with one head, which uses the pooled output if there is a pooler, else the hidden states."""
 
     def __init__(self, config: BertConfig, outputs: int, *, pooler: bool, dropout: float | None) -> None:
         super().__init__()
@@ -219,11 +218,13 @@ class BertWithHead(nn.Module):
         *,
         attention_mask: Tensor | None = None,
     ) -> Tensor:
-        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask))
+        # A pooler uses only [CLS], so training skips the other positions in the last block, unless hooks are active.
+        at_first = self.config.pooler and self.training and not has_hooks(self)
+        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, at_first=at_first))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden states (B, T, D) → logits (B, T, outputs)."""
-        out: Tensor = self.head(hidden)
+        """hidden states (B, T, D) → logits (B, T, outputs), or (B, outputs) of the pooled output."""
+        out: Tensor = self.head(self.bert.pool(hidden) if self.config.pooler else hidden)
         return out
 
 
@@ -232,22 +233,6 @@ class BertForSequenceClassification(BertWithHead):
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__(config, outputs, pooler=True, dropout=config.head_dropout)
-
-    def forward(
-        self,
-        ids: Tensor,
-        lengths: Tensor | None = None,
-        type_ids: Tensor | None = None,
-        *,
-        attention_mask: Tensor | None = None,
-    ) -> Tensor:
-        # The head uses only [CLS], so training skips the other positions in the last block, unless hooks are active.
-        at_first = self.training and not has_hooks(self)
-        return self.logits(self.bert(ids, lengths, type_ids, attention_mask=attention_mask, at_first=at_first))
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """hidden states (B, T, D) → logits (B, outputs)."""
-        return super().logits(self.bert.pool(hidden))
 
 
 class BertForTokenClassification(BertWithHead):

@@ -50,35 +50,20 @@ class GPTConfig(AttentionModelConfig):
     def _consistent(self) -> Self:
         for num_heads in {self.num_heads, *self.num_heads_by_layer.values()}:
             if num_heads % (self.num_kv_heads or num_heads):
-                raise UsageError(
-                    f"num_heads ({num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}).",
-                    argument="num_kv_heads",
-                    value=self.num_kv_heads,
-                )
-        if self.rope_scaling:
-            self._check_scaling(self.rope_scaling)
-        return self
-
-    @staticmethod
-    def _check_scaling(scaling: Mapping[str, float]) -> None:
-        if sorted(scaling) != sorted(SCALING_KEYS):
-            raise UsageError(
-                f"rope_scaling must have the keys {', '.join(SCALING_KEYS)}, got {', '.join(scaling)}.",
-                argument="rope_scaling",
-                value=dict(scaling),
-                allowed=SCALING_KEYS,
-            )
+                message = f"num_heads ({num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads})."
+                raise UsageError(message, argument="num_kv_heads", value=self.num_kv_heads)
+        scaling = dict(self.rope_scaling)
+        if scaling and sorted(scaling) != sorted(SCALING_KEYS):
+            message = f"rope_scaling must have the keys {', '.join(SCALING_KEYS)}, got {', '.join(scaling)}."
+            raise UsageError(message, argument="rope_scaling", value=scaling, allowed=SCALING_KEYS)
         positive = all(value > 0 for value in scaling.values())
-        if not (positive and scaling["low_freq_factor"] < scaling["high_freq_factor"]):
-            raise UsageError(
-                "the values of rope_scaling must be positive, and low_freq_factor less than high_freq_factor.",
-                argument="rope_scaling",
-                value=dict(scaling),
-            )
+        if scaling and not (positive and scaling["low_freq_factor"] < scaling["high_freq_factor"]):
+            message = "the values of rope_scaling must be positive, and low_freq_factor less than high_freq_factor."
+            raise UsageError(message, argument="rope_scaling", value=scaling)
+        return self
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """Addresses of all attention layers, in forward-pass order."""
         return tuple(f"decoder.{i}.self" for i in range(self.num_layers))
 
 

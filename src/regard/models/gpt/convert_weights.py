@@ -18,23 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.formats import (
-    ACTIVATIONS,
-    OUR_ACTIVATIONS,
-    Setting,
-    UnsupportedSettings,
-    boolean,
-    integer,
-    join,
-    layer_pairs,
-    module_pairs,
-    number,
-    number_or_null,
-    read_settings,
-    split,
-    their_activation,
-    write_settings,
-)
+from regard.models import formats
+from regard.models.formats import ACTIVATIONS, OUR_ACTIVATIONS, Setting, UnsupportedSettings
 from regard.models.gpt.config import SCALING_KEYS, GPTConfig
 from regard.models.gpt.model import GPT
 from regard.nn.init import empty_weights, is_placeholder
@@ -84,32 +69,32 @@ class ModelType:
             expected = {name.removeprefix(self.prefix): tensor for name, tensor in expected.items()}
         check_fit(theirs, expected, self.class_name)
         stems = {name.removeprefix(self.prefix): tensor for name, tensor in theirs.items()}
-        return self.rearrange(join(stems, self._pairs(config)), config)
+        return self.rearrange(formats.join(stems, self._pairs(config)), config)
 
     def write_tensors(self, ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
         """Convert our tensors to theirs."""
         kv_rows = (config.num_kv_heads or config.num_heads) * config.head_dim
         sizes = (config.num_heads * config.head_dim, kv_rows, kv_rows)
-        stems = split(self.rearrange(dict(ours), config), self._pairs(config), qkv_sizes=sizes)
+        stems = formats.split(self.rearrange(dict(ours), config), self._pairs(config), qkv_sizes=sizes)
         return {name if name == OUTPUT else self.prefix + name: tensor for name, tensor in stems.items()}
 
     def _pairs(self, config: GPTConfig) -> list[tuple[str, tuple[str, ...]]]:
-        blocks = layer_pairs(self.block, "decoder", self.stack, config.num_layers)
-        return [*module_pairs(self.modules), *blocks, ("output", (OUTPUT,))]
+        blocks = formats.layer_pairs(self.block, "decoder", self.stack, config.num_layers)
+        return [*formats.module_pairs(self.modules), *blocks, ("output", (OUTPUT,))]
 
 
 # --- GPT-2 --------------------------------------------------------------------------------------------------
 
 _GPT2_SETTINGS = (
     Setting("vocab_size", "vocab_size"),
-    Setting("n_positions", "context_length", integer, 1024),
+    Setting("n_positions", "context_length", formats.integer, 1024),
     Setting("n_layer", "num_layers"),
     Setting("n_embd", "d_model"),
     Setting("n_inner", "d_ff"),
     Setting("n_head", "num_heads"),
-    Setting("layer_norm_epsilon", "norm_eps", number, 1e-5),
-    Setting("tie_word_embeddings", "tie_embeddings", boolean, True),
-    Setting("resid_pdrop", "dropout", number, 0.1),
+    Setting("layer_norm_epsilon", "norm_eps", formats.number, 1e-5),
+    Setting("tie_word_embeddings", "tie_embeddings", formats.boolean, True),
+    Setting("resid_pdrop", "dropout", formats.number, 0.1),
 )
 _GPT2_FIXED = {
     "scale_attn_weights": True,
@@ -120,10 +105,10 @@ _GPT2_FIXED = {
 
 
 def _read_gpt2(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
-    width, heads = integer(settings, "n_embd"), integer(settings, "n_head")
+    width, heads = formats.integer(settings, "n_embd"), formats.integer(settings, "n_head")
     unsupported.add_if(width % heads != 0, "n_head", heads, f"n_embd {width} is not a multiple of n_head {heads}")
     return dict(
-        read_settings({**settings, "n_inner": integer(settings, "n_inner", 4 * width)}, _GPT2_SETTINGS),
+        formats.read_settings({**settings, "n_inner": formats.integer(settings, "n_inner", 4 * width)}, _GPT2_SETTINGS),
         head_dim=width // heads,
         activation=unsupported.activation(settings, "activation_function", "gelu_new", ACTIVATIONS),
     )
@@ -131,8 +116,8 @@ def _read_gpt2(settings: Mapping[str, Any], unsupported: UnsupportedSettings) ->
 
 def _write_gpt2(config: GPTConfig) -> dict[str, Any]:
     return {
-        **write_settings(config, _GPT2_SETTINGS),
-        "activation_function": their_activation(config.activation),
+        **formats.write_settings(config, _GPT2_SETTINGS),
+        "activation_function": formats.their_activation(config.activation),
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,
         **_GPT2_FIXED,
@@ -182,13 +167,13 @@ GPT2 = ModelType(
 
 _LLAMA_SETTINGS = (
     Setting("vocab_size", "vocab_size"),
-    Setting("max_position_embeddings", "context_length", integer, 2048),
+    Setting("max_position_embeddings", "context_length", formats.integer, 2048),
     Setting("num_hidden_layers", "num_layers"),
     Setting("hidden_size", "d_model"),
     Setting("intermediate_size", "d_ff"),
     Setting("num_attention_heads", "num_heads"),
-    Setting("rms_norm_eps", "norm_eps", number, 1e-6),
-    Setting("tie_word_embeddings", "tie_embeddings", boolean, False),
+    Setting("rms_norm_eps", "norm_eps", formats.number, 1e-6),
+    Setting("tie_word_embeddings", "tie_embeddings", formats.boolean, False),
 )
 _ATTENTION = {
     "self_attention.qkv_proj": "self_attn.q_proj self_attn.k_proj self_attn.v_proj",
@@ -201,16 +186,16 @@ def _read_shape(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -
     rope = {**_part(settings, "rope_scaling"), **_part(settings, "rope_parameters")}
     kind = rope.get("rope_type", rope.get("type", "default"))
     unsupported.add_if(kind not in ROPE_TYPES, "rope_type", kind, f"rope_type is {kind!r}", ROPE_TYPES)
-    shape = read_settings(settings, _LLAMA_SETTINGS)
-    head_dim = integer(settings, "head_dim", shape["d_model"] // shape["num_heads"])
+    shape = formats.read_settings(settings, _LLAMA_SETTINGS)
+    head_dim = formats.integer(settings, "head_dim", shape["d_model"] // shape["num_heads"])
     reason = f"head_dim is {head_dim}, but rotary positions need an even head_dim"
     unsupported.add_if(head_dim % 2 != 0, "head_dim", head_dim, reason)
     return dict(
         shape,
         head_dim=head_dim,
-        num_kv_heads=integer(settings, "num_key_value_heads", shape["num_heads"]),
-        rope_theta=number(rope, "rope_theta", number(settings, "rope_theta", 10_000.0)),
-        rope_scaling={name: number(rope, name) for name in SCALING_KEYS} if kind == "llama3" else {},
+        num_kv_heads=formats.integer(settings, "num_key_value_heads", shape["num_heads"]),
+        rope_theta=formats.number(rope, "rope_theta", formats.number(settings, "rope_theta", 10_000.0)),
+        rope_scaling={name: formats.number(rope, name) for name in SCALING_KEYS} if kind == "llama3" else {},
     )
 
 
@@ -227,7 +212,7 @@ def _write_shape(config: GPTConfig) -> dict[str, Any]:
         scaling[SCALING_KEYS[-1]] = int(scaling[SCALING_KEYS[-1]])
     rope = {"rope_type": "llama3" if scaling else "default", "rope_theta": config.rope_theta, **scaling}
     return {
-        **write_settings(config, _LLAMA_SETTINGS),
+        **formats.write_settings(config, _LLAMA_SETTINGS),
         "num_key_value_heads": config.num_kv_heads or config.num_heads,
         "head_dim": config.head_dim,
         "rope_parameters": rope,
@@ -290,18 +275,18 @@ MISTRAL = _llama("mistral", "MistralForCausalLM")
 
 # --- NanoChat -----------------------------------------------------------------------------------------------
 
-_SOFTCAP = Setting("final_logit_softcapping", "logit_softcap", number_or_null, 15.0)
+_SOFTCAP = Setting("final_logit_softcapping", "logit_softcap", formats.number_or_null, 15.0)
 _NANOCHAT_FIXED = {"hidden_act": "relu2", "attention_bias": False}
 
 
 def _read_nanochat(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
-    return {**_read_shape(settings, unsupported), **read_settings(settings, [_SOFTCAP])}
+    return {**_read_shape(settings, unsupported), **formats.read_settings(settings, [_SOFTCAP])}
 
 
 def _write_nanochat(config: GPTConfig) -> dict[str, Any]:
     return {
         **_write_shape(config),
-        **write_settings(config, [_SOFTCAP]),
+        **formats.write_settings(config, [_SOFTCAP]),
         "attention_dropout": 0.0,
         **_NANOCHAT_FIXED,
     }

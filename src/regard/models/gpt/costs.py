@@ -23,16 +23,23 @@ FAST = 100e15  # FLOP/s of a thousand accelerators with 0.1 PFLOP/s each
 
 def costs(config: GPTConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
+    inner = config.num_heads * config.head_dim
+    kv_dim = (config.num_kv_heads or config.num_heads) * config.head_dim
+    projections = config.d_model * (2 * inner + 2 * kv_dim)
+    attention = inner * config.context_length  # QKᵀ and AV, each over half of the context
+    feed_forward = matrices(config.activation) * config.d_model * config.d_ff
+    blocks = config.num_layers * (projections + attention + feed_forward)
+    activations = 6 * config.d_model + 2 * inner + 2 * kv_dim + matrices(config.activation) * config.d_ff  # per block
     tokens = PUBLISHED_TOKENS.get(preset)
     return Costs(
         vocab_size=config.vocab_size,
         context_length=config.context_length,
         by_part=parameters_by_part(config),
         values=counts_of(config),
-        activation_bytes=_activation_bytes(config, batch_tokens),
+        activation_bytes=BYTES * batch_tokens * config.num_layers * activations,
         batch_tokens=batch_tokens,
-        cache_bytes_per_token=2 * BYTES * config.num_layers * _kv_dim(config),
-        forward_flops=_forward_flops(config),
+        cache_bytes_per_token=2 * BYTES * config.num_layers * kv_dim,
+        forward_flops=2 * (blocks + config.d_model * config.vocab_size),
         published=None if tokens is None else Published(tokens, f"{tokens:,} tokens", FAST),
     )
 
@@ -51,21 +58,3 @@ def parameters_by_part(config: GPTConfig) -> dict[str, int]:
         "output": 0 if config.tie_embeddings else config.vocab_size * d_model,
     }
     return present(parts)
-
-
-def _kv_dim(config: GPTConfig) -> int:
-    return (config.num_kv_heads or config.num_heads) * config.head_dim
-
-
-def _forward_flops(config: GPTConfig) -> int:
-    inner = config.num_heads * config.head_dim
-    projections = config.d_model * (2 * inner + 2 * _kv_dim(config))
-    attention = inner * config.context_length  # QKᵀ and AV, each over half of the context
-    feed_forward = matrices(config.activation) * config.d_model * config.d_ff
-    return 2 * (config.num_layers * (projections + attention + feed_forward) + config.d_model * config.vocab_size)
-
-
-def _activation_bytes(config: GPTConfig, tokens: int) -> int:
-    inner = config.num_heads * config.head_dim
-    block = 6 * config.d_model + 2 * inner + 2 * _kv_dim(config) + matrices(config.activation) * config.d_ff
-    return BYTES * tokens * config.num_layers * block

@@ -40,7 +40,6 @@ class TransformerConfig(AttentionModelConfig):
 
     @property
     def attentions(self) -> tuple[str, ...]:
-        """Addresses of all attention layers, in forward-pass order."""
         encoder = [f"encoder.{i}.self" for i in range(self.num_encoder_layers)]
         decoder = [f"decoder.{i}.{kind}" for i in range(self.num_decoder_layers) for kind in ("self", "cross")]
         return (*encoder, *decoder)

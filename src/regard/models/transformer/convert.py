@@ -17,20 +17,9 @@ import tokenizers
 
 from regard.models import formats
 from regard.models.formats import GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, Export, Folder, FolderContent, Format
+from regard.models.transformer import convert_weights
 from regard.models.transformer.config import TransformerConfig
-from regard.models.transformer.convert_weights import (
-    CLASS,
-    MODEL_TYPE,
-    NOTE,
-    REQUIRED,
-    VOCAB_SIZE,
-    append_pad,
-    config_to_hf,
-    is_integer,
-    remove_pad,
-    tensors_from_hf,
-    tensors_to_hf,
-)
+from regard.models.transformer.convert_weights import CLASS, MODEL_TYPE, NOTE, REQUIRED, VOCAB_SIZE, is_integer
 from regard.tokenizers.sentencepiece import spm_from_tokenizer, tokenizer_from_spm
 from regard.tokenizers.tokenizer import SpecialTokens, Tokenizer
 from regard.utils.errors import FolderError, UsageError
@@ -51,9 +40,9 @@ _IDS = {"decoder_start_token_id": VOCAB_SIZE - 1, "eos_token_id": 0, "pad_token_
 def from_hf(folder: Folder) -> FolderContent:
     """Convert a Marian folder to the content of a regard folder."""
     settings, theirs = folder.config, folder.tensors
-    original = remove_pad(settings, theirs) if folder.has_text(TOKENIZER) else None
+    original = convert_weights.remove_pad(settings, theirs) if folder.has_text(TOKENIZER) else None
     settings, theirs = original or (settings, theirs)
-    config, tensors = tensors_from_hf(settings, theirs, folder.path)
+    config, tensors = convert_weights.tensors_from_hf(settings, theirs, folder.path)
     ids = {name: _id(settings.get(name, default), name, folder.path) for name, default in _IDS.items()}
     num_tokens = settings[NOTE]["num_tokens"] if original else None
     source, target = _read_tokenizers(settings, folder, ids, num_tokens)
@@ -77,12 +66,8 @@ def from_hf(folder: Folder) -> FolderContent:
 def _id(value: Any, name: str, path: Path) -> int:
     number = value[0] if isinstance(value, list) and len(value) == 1 else value
     if not is_integer(number) or number < 0:
-        raise FolderError(
-            f"{path}: {name} in config.json is {value!r}; it must be one id.",
-            argument=name,
-            value=value,
-            path=path / formats.CONFIG,
-        )
+        message = f"{path}: {name} in config.json is {value!r}; it must be one id."
+        raise FolderError(message, argument=name, value=value, path=path / formats.CONFIG)
     return int(number)
 
 
@@ -109,12 +94,8 @@ def _read_tokenizers(
     names = {number: token for token, number in target_ids.items()}
     for setting, number in ids.items():
         if number not in names:
-            raise FolderError(
-                f"{folder.path}: {setting} is {number} in config.json, but no token has that id.",
-                argument=setting,
-                value=number,
-                path=folder.path / formats.CONFIG,
-            )
+            message = f"{folder.path}: {setting} is {number} in config.json, but no token has that id."
+            raise FolderError(message, argument=setting, value=number, path=folder.path / formats.CONFIG)
     start, end, pad = (names[number] for number in ids.values())
     unknown = formats.token_name(tokenizer_settings.get("unk_token")) or "<unk>"
 
@@ -134,12 +115,8 @@ def _load_json_tokenizer(folder: Folder, name: str, ids: Mapping[str, int], num_
     tokenizer = Tokenizer.load(folder.file(name))
     for setting, number in ids.items():
         if number >= tokenizer.vocab_size:
-            raise FolderError(
-                f"{folder.path}: {setting} is {number} in config.json, but {name} has no such id.",
-                argument=setting,
-                value=number,
-                path=folder.path / formats.CONFIG,
-            )
+            message = f"{folder.path}: {setting} is {number} in config.json, but {name} has no such id."
+            raise FolderError(message, argument=setting, value=number, path=folder.path / formats.CONFIG)
     description = {**json.loads(tokenizer.to_json()), "post_processor": None}
     if num_tokens is not None:
         description = _remove_pad(description, num_tokens=num_tokens, pad=ids["pad_token_id"])
@@ -190,14 +167,16 @@ def to_hf(content: FolderContent) -> Export:
     start = content.config.get("start_id")
     start = target.start_id if start is None else start
     end, pad = target.end_id, target.pad_id
-    settings = config_to_hf(config, start=start, end=end, pad=pad, dtype=formats.dtype_name(content.tensors))
-    tensors = tensors_to_hf(config, content.tensors)
+    settings = convert_weights.config_to_hf(
+        config, start=start, end=end, pad=pad, dtype=formats.dtype_name(content.tensors)
+    )
+    tensors = convert_weights.tensors_to_hf(config, content.tensors)
     never = {start, pad, *content.config.get("forbidden_ids", ())} - {end}
     spms, notes = _write_spms(source, target)
     if config.source_vocab_size not in (None, config.vocab_size) or source.vocabulary() != target.vocabulary():
         notes.append("CTranslate2 cannot convert this model: its source and target vocabularies must be the same.")
     elif not (start == pad == config.vocab_size - 1 and target.special_tokens.pad == PAD):
-        settings, tensors = append_pad(config, settings, tensors, num_tokens=target.vocab_size)
+        settings, tensors = convert_weights.append_pad(config, settings, tensors, num_tokens=target.vocab_size)
         source, target = (_append_pad(tokenizer, config.vocab_size) for tokenizer in (source, target))
         never.add(target.pad_id)
     texts: dict[str, str | bytes] = {

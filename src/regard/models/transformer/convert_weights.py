@@ -37,21 +37,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.models.formats import (
-    CONFIG,
-    Pairs,
-    Setting,
-    UnsupportedSettings,
-    boolean,
-    errors_at,
-    integer,
-    join,
-    layer_pairs,
-    number,
-    read_settings,
-    split,
-    write_settings,
-)
+from regard.models import formats
+from regard.models.formats import CONFIG, Pairs, Setting, UnsupportedSettings
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.model import Transformer
 from regard.nn.init import empty_weights
@@ -64,16 +51,16 @@ NOTE = "regard_export"
 VOCAB_SIZE = 58101  # the default of `transformers`, as in the settings below
 
 _SETTINGS = (
-    Setting("d_model", "d_model", integer, 1024),
-    Setting("encoder_layers", "num_encoder_layers", integer, 12),
-    Setting("decoder_layers", "num_decoder_layers", integer, 12),
-    Setting("encoder_attention_heads", "num_heads", integer, 16),
-    Setting("encoder_ffn_dim", "d_ff", integer, 4096),
-    Setting("max_position_embeddings", "max_positions", integer, 1024),
-    Setting("scale_embedding", "scale_embeddings", boolean, False),
-    Setting("dropout", "dropout", number, 0.1),
-    Setting("attention_dropout", "attention_dropout", number, 0.0),
-    Setting("activation_dropout", "activation_dropout", number, 0.0),
+    Setting("d_model", "d_model", formats.integer, 1024),
+    Setting("encoder_layers", "num_encoder_layers", formats.integer, 12),
+    Setting("decoder_layers", "num_decoder_layers", formats.integer, 12),
+    Setting("encoder_attention_heads", "num_heads", formats.integer, 16),
+    Setting("encoder_ffn_dim", "d_ff", formats.integer, 4096),
+    Setting("max_position_embeddings", "max_positions", formats.integer, 1024),
+    Setting("scale_embedding", "scale_embeddings", formats.boolean, False),
+    Setting("dropout", "dropout", formats.number, 0.1),
+    Setting("attention_dropout", "attention_dropout", formats.number, 0.0),
+    Setting("activation_dropout", "activation_dropout", formats.number, 0.0),
 )
 # Settings from older versions that `MarianMTModel` ignores, with the values that match its behavior.
 _FIXED: dict[str, Any] = {
@@ -138,10 +125,10 @@ def tensors_from_hf(
         _check_positions(tensors, path)
         given = _read_embeddings(settings, tensors, path)
         shared = "target_embedding.weight" not in given
-        source_size = integer(settings, "vocab_size", VOCAB_SIZE)
+        source_size = formats.integer(settings, "vocab_size", VOCAB_SIZE)
         config = TransformerConfig(
             **shape,
-            vocab_size=source_size if shared else integer(settings, "decoder_vocab_size", source_size),
+            vocab_size=source_size if shared else formats.integer(settings, "decoder_vocab_size", source_size),
             source_vocab_size=None if shared else source_size,
             position_layout="halves",
             output_bias=_LOGITS_BIAS in tensors,
@@ -152,9 +139,9 @@ def tensors_from_hf(
     converted = (*_POSITIONS, *_EMBEDDINGS, _LOGITS_BIAS)
     given |= {name: tensor for name, tensor in tensors.items() if name not in converted}
     pairs = _pairs(config)
-    with errors_at(path):
-        check_fit(given, split(_expected(config), pairs), f"{CLASS} from {path}")
-    ours = join(given, pairs)
+    with formats.errors_at(path):
+        check_fit(given, formats.split(_expected(config), pairs), f"{CLASS} from {path}")
+    ours = formats.join(given, pairs)
 
     # Zero biases are dropped, unless the model that was exported had biases.
     note, changes = _note(settings), dict[str, Any]()
@@ -177,9 +164,9 @@ def _read_shape(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -
     architectures = settings.get("architectures") or [CLASS]
     reason = f"architectures is {architectures!r} (must be {[CLASS]!r})"
     unsupported.add_if(architectures != [CLASS], "architectures", architectures, reason, [CLASS])
-    shape = read_settings(settings, _SETTINGS)
+    shape = formats.read_settings(settings, _SETTINGS)
     for kind, ours, default in (("ffn_dim", "d_ff", 4096), ("attention_heads", "num_heads", 16)):
-        one, other = shape[ours], integer(settings, f"decoder_{kind}", default)
+        one, other = shape[ours], formats.integer(settings, f"decoder_{kind}", default)
         reason = f"encoder_{kind} is {one} and decoder_{kind} is {other} (must be equal)"
         unsupported.add_if(one != other, f"decoder_{kind}", other, reason, [one])
     activation = unsupported.activation(settings, "activation_function", "gelu", _ACTIVATIONS)
@@ -212,7 +199,7 @@ def _check_positions(tensors: Mapping[str, Tensor], path: Path) -> None:
 def _read_embeddings(settings: Mapping[str, Any], stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
     """Return the embedding matrices. A shared matrix may be stored under any of its names."""
     shared, tied = (
-        boolean(settings, name, True) for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings")
+        formats.boolean(settings, name, True) for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings")
     )
     if shared and tied:
         return {"source_embedding.weight": _one_of(stored, _EMBEDDINGS, path)}
@@ -244,12 +231,8 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
     for name in names:
         if name in stored:
             return stored[name]
-    raise FolderError(
-        f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models.",
-        argument=names[0],
-        allowed=names,
-        path=path,
-    )
+    message = f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models."
+    raise FolderError(message, argument=names[0], allowed=names, path=path)
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
@@ -265,7 +248,7 @@ def config_to_hf(config: TransformerConfig, *, start: int, end: int, pad: int, d
         "decoder_vocab_size": config.vocab_size,
         "share_encoder_decoder_embeddings": config.source_vocab_size is None,
         "tie_word_embeddings": config.tie_embeddings,
-        **write_settings(config, _SETTINGS),
+        **formats.write_settings(config, _SETTINGS),
         "decoder_attention_heads": config.num_heads,
         "decoder_ffn_dim": config.d_ff,
         "encoder_layerdrop": 0.0,
@@ -341,7 +324,7 @@ def tensors_to_hf(config: TransformerConfig, tensors: Mapping[str, Tensor]) -> d
             ours[name] = like.new_zeros(len(ours[name.removesuffix("bias") + "weight"]))
     if config.position_layout == "interleaved":
         ours = _reordered(ours, _halves_from_interleaved(config.d_model))
-    blocks = split({name: ours[name] for name, _ in pairs}, pairs)
+    blocks = formats.split({name: ours[name] for name, _ in pairs}, pairs)
     logits_bias = ours.get("output_bias", like.new_zeros(config.vocab_size))
     return {**blocks, **_their_embeddings(config, ours), _LOGITS_BIAS: logits_bias[None]}
 
@@ -362,8 +345,8 @@ def _their_embeddings(config: TransformerConfig, ours: Mapping[str, Tensor]) -> 
 def _pairs(config: TransformerConfig) -> Pairs:
     """Return the name pairs of the blocks, including biases."""
     return [
-        *layer_pairs(_ENCODER_BLOCK, "encoder", "model.encoder.layers", config.num_encoder_layers),
-        *layer_pairs(_DECODER_BLOCK, "decoder", "model.decoder.layers", config.num_decoder_layers),
+        *formats.layer_pairs(_ENCODER_BLOCK, "encoder", "model.encoder.layers", config.num_encoder_layers),
+        *formats.layer_pairs(_DECODER_BLOCK, "decoder", "model.decoder.layers", config.num_decoder_layers),
     ]
 
 

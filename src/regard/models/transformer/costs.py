@@ -21,23 +21,29 @@ PAPER_STEPS = {"transformer-base": 100_000, "transformer-big": 300_000, "transfo
 
 def costs(config: TransformerConfig, *, preset: str = "", batch_tokens: int = 4096) -> Costs:
     """Return the parameters, memory and FLOPs of a model."""
+    inner = config.num_heads * config.head_dim
+    attention = 2 * 4 * config.d_model * inner + 2 * 2 * LENGTH * inner  # projections + QKᵀ and AV
+    feed_forward = 2 * matrices(config.activation) * config.d_model * config.d_ff
+    encoder = config.num_encoder_layers * (attention + feed_forward)
+    decoder = config.num_decoder_layers * (2 * attention + feed_forward)
+    activations = 6 * config.d_model + 4 * inner + 2 * config.d_ff  # per block
+    num_blocks = config.num_encoder_layers + 1.5 * config.num_decoder_layers
+    published = None
+    if steps := PAPER_STEPS.get(preset):
+        described = f"{steps:,} steps of {PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens"
+        published = Published(steps * PAPER_TOKENS, described, 100e9, ", a laptop's CPU")
     return Costs(
         vocab_size=config.vocab_size,
         context_length=config.max_positions if config.positions == "learned" else None,
         by_part=parameters_by_part(config),
         values=counts_of(config),
-        activation_bytes=_activation_bytes(config, batch_tokens),
+        activation_bytes=int(BYTES * batch_tokens / 2 * num_blocks * activations),
         batch_tokens=batch_tokens,
-        cache_bytes_per_token=2 * BYTES * config.num_decoder_layers * config.num_heads * config.head_dim,
-        forward_flops=_forward_flops(config),
+        cache_bytes_per_token=2 * BYTES * config.num_decoder_layers * inner,
+        forward_flops=encoder + decoder + 2 * config.d_model * config.vocab_size,
         unit="a source and a target token",
-        published=_published(PAPER_STEPS[preset]) if preset in PAPER_STEPS else None,
+        published=published,
     )
-
-
-def _published(steps: int) -> Published:
-    described = f"{steps:,} steps of {PAPER_TOKENS:,} + {PAPER_TOKENS:,} tokens"
-    return Published(steps * PAPER_TOKENS, described, 100e9, ", a laptop's CPU")
 
 
 def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
@@ -69,19 +75,3 @@ def _embeddings(config: TransformerConfig, norm: int) -> int:
     rows += 2 * config.max_positions if config.positions == "learned" else 0
     bias = config.vocab_size if config.output_bias else 0
     return rows * config.d_model + bias + (2 * norm if config.embedding_norm else 0)
-
-
-def _forward_flops(config: TransformerConfig) -> int:
-    inner = config.num_heads * config.head_dim
-    attention = 2 * 4 * config.d_model * inner + 2 * 2 * LENGTH * inner  # projections + QKᵀ and AV
-    feed_forward = 2 * matrices(config.activation) * config.d_model * config.d_ff
-    encoder = config.num_encoder_layers * (attention + feed_forward)
-    decoder = config.num_decoder_layers * (2 * attention + feed_forward)
-    return encoder + decoder + 2 * config.d_model * config.vocab_size
-
-
-def _activation_bytes(config: TransformerConfig, tokens: int) -> int:
-    inner = config.num_heads * config.head_dim
-    block = 6 * config.d_model + 4 * inner + 2 * config.d_ff
-    num_layers = config.num_encoder_layers + 1.5 * config.num_decoder_layers
-    return int(BYTES * tokens / 2 * num_layers * block)
