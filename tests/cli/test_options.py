@@ -154,3 +154,15 @@ def test_a_positional_argument_given_as_an_option() -> None:
         run("--model", "m")
     assert (caught.value.argument, caught.value.value) == ("option", "--model")
     assert "positional" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [([], "model"), (["m", "--out"], "out"), (["m", "--kind"], "kind"), (["m", "--from"], "from")],
+)
+def test_wrong_command_lines_are_one_error(words: list[str], argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(*words)
+    assert caught.value.argument == argument
+    assert not {"│", "\n"} & set(str(caught.value))
+    assert capsys.readouterr() == ("", "")

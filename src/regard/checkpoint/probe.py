@@ -79,7 +79,8 @@ def model_folder(name: str) -> Path:
         raise UsageError(message, argument="from_", value=name) from None
     except Exception as error:  # several libraries raise: no network, no such model, no permission, no space
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise FolderError(f"{name} cannot be downloaded: {reason}", argument="from_", value=name) from error
+        message = f"{name} cannot be downloaded: {reason.rstrip('.')}. Check the network, or give the path of a folder."
+        raise FolderError(message, argument="from_", value=name) from error
 
 
 def cached_folder(name: str) -> Path | None:

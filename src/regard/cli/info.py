@@ -19,7 +19,7 @@ DETAILS = ("inputs", "outputs", "models", "metrics", "presets", "capabilities")
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    json: bool = option("Print JSON; tasks and models include their JSON schema.", False)
+    json: bool = option("Print JSON, which has more details.", False)
 
 
 @dataclass(frozen=True, kw_only=True)

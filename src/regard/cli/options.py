@@ -6,8 +6,10 @@ argument give the same error.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import io
 import itertools
 import re
 import typing
@@ -58,13 +60,20 @@ def parse(
                 flags.append(_config_flag(name, info, section))
     named = [name for name in own if typing.get_origin(hints[name]) is not Annotated]  # the others are positional
     _refuse_unknown(words, [*named, *settings], own.keys() - set(named), program)
-    parsed: Any = tyro.cli(
-        dataclasses.make_dataclass(command.__name__, flags, frozen=True, kw_only=True),
-        args=list(words),
-        prog=program,
-        description=description or inspect.cleandoc(command.__doc__ or ""),
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.CascadeSubcommandArgs),
-    )
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            parsed: Any = tyro.cli(
+                dataclasses.make_dataclass(command.__name__, flags, frozen=True, kw_only=True),
+                args=list(words),
+                prog=program,
+                description=description or inspect.cleandoc(command.__doc__ or ""),
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.CascadeSubcommandArgs),
+            )
+    except SystemExit as stop:
+        if not stop.code:  # --help
+            raise
+        raise _usage_error(errors.getvalue(), program) from None
     given = {name: getattr(parsed, name) for name in settings if getattr(parsed, name) not in (None, (), False)}
     for name in given:
         extra = settings[name].json_schema_extra
@@ -85,6 +94,20 @@ def _refuse_unknown(words: Sequence[str], fields: Sequence[str], positional: Col
                 hint = f" {name[2:].upper()} is positional. Give its value without {name}."
             message = f"unknown option {name}.{hint} `{program} --help` lists the options."
             raise UsageError(message, argument="option", value=name, allowed=known, hint=meant)
+
+
+def _usage_error(box: str, program: str) -> UsageError:
+    """Return the error that tyro printed in a box with a title, a message, a line and a hint."""
+    lines = [line.strip("│ ") for line in box.strip().splitlines()[1:]]
+    start = 0 if lines[0].strip("─-") else 1  # without UTF-8, a line follows the title
+    text = " ".join(itertools.takewhile(lambda line: line.strip("─-"), lines[start:]))
+    missing = re.match(r"Missing from [^:]+: (\S+)", text)
+    name = missing or re.search(r"'--([\w-]+)'", text)
+    message = f"{missing[1]} is missing." if missing else f"{text[:1].lower()}{text[1:].removesuffix('.')}."
+    return UsageError(
+        f"{message} `{program} --help` lists the arguments and options.",
+        argument=name[1].lower().replace("-", "_") if name else "option",
+    )
 
 
 def _texts(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -121,8 +144,10 @@ def _config_flag(name: str, info: FieldInfo, section: Section) -> Flag:
     kind = value_type(info.annotation)
     default = section.defaults.get(name, section.default)
     hint = f"(default: {default})" if default else _hint(info.default)
+    if "(default" in (info.description or ""):  # the description explains it
+        hint = ""
     if kind is bool and info.default is False:
-        return _flag(name, bool, False, hint, None, info.description)
+        return _flag(name, bool, False, "", None, info.description)
     if typing.get_origin(kind) is tuple:
         return _flag(name, tuple[str, ...], (), hint, _metavar(kind), info.description)
     return _flag(name, str | None, None, hint, _metavar(kind), info.description)

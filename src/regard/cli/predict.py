@@ -96,7 +96,7 @@ def _description(spec: TaskSpec) -> str:
     files = "a file with one input per line, or a table (.csv, .tsv, .jsonl)"
     if len(spec.inputs) == 1 and spec.inputs[0].type == "document":
         files = "a text file, or a .jsonl file with one text per line"
-    return f"{spec.summary}\n\nINPUTS: {names}, or {files}.\n{fields}\nFormats of --out: {', '.join(_formats(spec))}."
+    return f"{spec.summary}\n\nINPUTS: {names}, or {files}.\n{fields}\n\nFormats of --out: {', '.join(_formats(spec))}."
 
 
 def _check_out(args: PredictArguments, spec: TaskSpec) -> None:
@@ -121,7 +121,9 @@ def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[s
 
 def _draw(predictor: Predictor[Any], inputs: Sequence[Any], out: Path) -> None:
     if len(inputs) != 1:
-        raise UsageError(f"--out {out} can show only one input, got {len(inputs):,}.", argument="out", value=out)
+        raise UsageError(
+            f"--out {out} can show only one input, got {len(inputs):,}. Write a table.", argument="out", value=out
+        )
     from regard.api import look
 
     (value,) = inputs

@@ -33,7 +33,8 @@ def main(verb: str, words: list[str]) -> None:
         width = max(map(len, _trainable()))
         rows = "\n".join(f"  {name:<{width}}  {spec.summary}" for name, spec in _trainable().items())
         usage = "usage: regard train TASK DATA… --out RUN [OPTIONS]"
-        print_line(f"{usage}\n\ntasks:\n{rows}\n\n`regard train TASK --help` shows the options of a task.")
+        options = "such as --minutes, --steps, --size, --from and --resume"
+        print_line(f"{usage}\n\ntasks:\n{rows}\n\n`regard train TASK --help` shows its options, {options}.")
         return
     task, *rest = words
     if task not in tasks or not tasks[task].trainable:

@@ -31,7 +31,7 @@ beta2: adam_beta2; optimizer: optim; label_smoothing: smoothing label_smoothing_
 seed: random_state random_seed rng; val_fraction: validation_share validation_split test_size;
 weight_averaging ema_decay: ema; patience: early_stopping_patience; log_every: logging_steps; save_every: save_steps;
 num_evals: eval_steps; rope_theta: rope_base; stride: doc_stride; no_answer_threshold: null_score_diff_threshold;
-out: output_dir output; lora_rank: r rank
+out: output_dir output format csv to; lora_rank: r rank
 """
 SYNONYMS: dict[str, tuple[str, ...]] = {
     synonym: tuple(names.split())
