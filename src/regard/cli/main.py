@@ -23,7 +23,7 @@ VERBS = {  # verb: (module, summary)
     "models": ("info", "List every architecture: presets and capabilities."),
     "tokens": ("tokens", "Show the tokens of a text, with ids and merges."),
     "senses": ("studies", "Measure which layer of an encoder separates the senses of a word."),
-    "transfer": ("studies", "Compare pretrained and random weights by number of labels."),
+    "transfer": ("studies", "Measure the benefit of pretraining for few and many labelled texts."),
     "import": ("convert", "Convert a Hugging Face folder into a regard folder."),
     "export": ("convert", "Convert a model into a folder that `transformers` loads."),
     "plan": ("info", "Count parameters, memory and compute of a model without building it."),

@@ -33,7 +33,7 @@ class PredictArguments:
     force: bool = option("Replace an existing file.", False)
     json: bool = option("Print one JSON object per input.", False)
     stream: bool = option("Print text as it is generated.", False)
-    precision: Literal["fp32", "int8", "int4"] = option("Weight precision; int8 and int4 quantize.", "fp32")
+    precision: Literal["fp32", "int8", "int4"] = option("Weight precision (int8, int4: quantized).", "fp32")
 
 
 def main(verb: str, words: list[str]) -> None:
