@@ -54,11 +54,8 @@ def main(verb: str, words: list[str]) -> None:
     spec.predict_config(**options)
     if reading and not is_read_from_file(args.inputs, spec.inputs):
         name = min(reading)
-        raise UsageError(
-            f"{flag(name)} applies only to an input file. Give a file, or remove it.",
-            argument=name,
-            value=reading[name],
-        )
+        message = f"{flag(name)} applies only to an input file. Give a file, or remove it."
+        raise UsageError(message, argument=name, value=reading[name])
     reader = spec.load("reader")(spec.read_config(**reading))
     groups = read_inputs(args.inputs, spec.inputs, reader.read_inputs)
     for line in reader.notes:

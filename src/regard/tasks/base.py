@@ -208,9 +208,8 @@ class Predictor(ABC, Generic[R]):
     def traced(self, inputs: Sequence[Any], target: str | None = None) -> tuple[Trace, str]:
         """Return the trace of one input and a note on the output. `target` replaces the generated output."""
         if target is not None:
-            raise UsageError(
-                f"--target is not available for {self.spec.name}. Remove it.", argument="target", value=target
-            )
+            message = f"--target is not available for {self.spec.name}. Remove it."
+            raise UsageError(message, argument="target", value=target)
         return self.trace(*inputs), ""
 
     @property

@@ -91,11 +91,8 @@ class QuestionAnswerer(HeadPredictor[Answer]):
         for number, pair in enumerate(asked, start=1):
             for name, text in zip(("question", "passage"), pair, strict=True):
                 if not text.strip():
-                    raise UsageError(
-                        f"the {name} of input {number} is empty. Add a text, or remove the input.",
-                        argument=name,
-                        value=text,
-                    )
+                    message = f"the {name} of input {number} is empty. Add a text, or remove the input."
+                    raise UsageError(message, argument=name, value=text)
         questions, texts = (list(dict.fromkeys(pair[side] for pair in asked)) for side in (0, 1))
         ids = dict(zip(questions, self.tokenizer.encode_batch(questions), strict=True))
         passages = {}
@@ -103,11 +100,8 @@ class QuestionAnswerer(HeadPredictor[Answer]):
             starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
             passages[text] = Passage(text, token_ids, starts, ends)
             if not passages[text].is_visible.any():
-                raise UsageError(
-                    f"the passage {text[:40]!r} has no words. Give a passage with text.",
-                    argument="passage",
-                    value=text[:40],
-                )
+                message = f"the passage {text[:40]!r} has no words. Give a passage with text."
+                raise UsageError(message, argument="passage", value=text[:40])
         special = {"start_id": self.tokenizer.start_id, "end_id": self.tokenizer.end_id}
         sizes = {"max_seq_len": self.max_seq_len, "stride": stride}
         return [

@@ -96,9 +96,8 @@ def _choice(value: Any) -> tuple[str, tuple[str, ...]]:
     """Return the context and the endings of an input."""
     texts = _texts(value)
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
-        raise UsageError(
-            "an input must be (context, [ending, ending …]), with two or more endings.", argument="endings"
-        )
+        message = "an input must be (context, [ending, ending …]), with two or more endings."
+        raise UsageError(message, argument="endings")
     return texts[0], texts[1:]
 
 

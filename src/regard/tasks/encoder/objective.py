@@ -313,9 +313,8 @@ class SequenceObjective(EncoderObjective):
     @classmethod
     def prepare(cls, splits: Splits[LabelledExample], request: TrainRequest) -> Self:
         if _is_balanced(request) and splits.head.problem_type != "single_label_classification":
-            raise UsageError(
-                "--class-weights balanced needs exactly one label per text. Remove it.", argument="class_weights"
-            )
+            message = "--class-weights balanced needs exactly one label per text. Remove it."
+            raise UsageError(message, argument="class_weights")
         objective = super().prepare(splits, request)
         if splits.head.problem_type == "regression":  # start at the mean to save training steps
             numbers = [example.gold for example in splits.train if isinstance(example.gold, float)]

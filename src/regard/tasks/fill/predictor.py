@@ -113,11 +113,8 @@ class MaskFiller(EncoderPredictor[Filled]):
     def next_sentence_probability(self, first: str, second: str) -> float:
         """The probability that the second text follows the first."""
         if self.model.nsp is None:
-            raise UsageError(
-                "this model has no next-sentence head. Train one with `regard train fill`.",
-                argument="head",
-                value=self.head.kind,
-            )
+            message = "this model has no next-sentence head. Train one with `regard train fill`."
+            raise UsageError(message, argument="head", value=self.head.kind)
         self.require_pairs()
         examples = encode_pairs(self.tokenizer, [(first, second)], self.bert.config.context_length)
         hidden = self.bert(*collate(examples, self.tokenizer.pad_id, self.device))

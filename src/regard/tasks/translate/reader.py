@@ -40,9 +40,8 @@ class TranslateReader(Reader[Pair]):
                 count = len(found.examples)
                 pairs = "one pair" if count == 1 else f"{count:,} pairs with the same source"
                 names = " and ".join(map(str, data))
-                raise DataError(
-                    f"{names} has {pairs}. Give pairs with different sources, better thousands.", path=data[0]
-                )
+                message = f"{names} has {pairs}. Give pairs with different sources, better thousands."
+                raise DataError(message, path=data[0])
             train, held_out = split_by(lambda pair: pair.source, found.examples)
             held = number_of(len(held_out), "pair")
             notes.append(f"validation: {held} held out from the training file (no --validation given)")
