@@ -25,7 +25,7 @@ class BatchPlan:
     """The settings for grouping examples into batches.
 
     With `world_size` processes, each process gets every world_size-th batch, and all get the same number of batches. If
-    the batches do not divide evenly, the first ones are used twice.
+    the number of batches is not a multiple of `world_size`, the first batches are used twice.
     """
 
     max_tokens: int  # padded size of a batch: rows × (longest source + longest target)
@@ -45,12 +45,13 @@ class BatchPlan:
     def batches(self, lengths: Lengths, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch as lists of indices into `lengths`, with at most `max_tokens` in each.
 
-        A length is a number or a pair (source, target). The size of a batch is rows × longest row, for pairs rows ×
-        (longest source + longest target). A row that exceeds the limit becomes a batch of its own.
+        A length is a number or a pair (source, target). The size of a batch is rows × longest row, or for pairs rows ×
+        (longest source + longest target). A row that exceeds the limit becomes a batch with one row.
 
         Examples are shuffled and divided into pools of about `pool_batches` batches. Each pool is sorted by length,
-        with ties in random order, and cut into batches, the first of a random size. Then the batches are shuffled. So
-        the rows of a batch have similar lengths, and the batches differ between epochs. Each index is in one batch.
+        with ties in random order, and split into batches; the first batch has a random size. Then the batches are
+        shuffled. So the rows of a batch have similar lengths, and the batches differ between epochs. Each index is in
+        exactly one batch.
         """
         _require("epoch", epoch, 0)
         sizes = _as_columns(lengths)
@@ -63,7 +64,7 @@ class BatchPlan:
             num_pools = max(1, round(int(sizes.sum()) / (self.max_tokens * self.pool_batches)))
             pools = np.array_split(generator.permutation(len(sizes)), min(len(sizes), num_pools))
         for pool in pools:
-            # A first batch of half to full size shifts all later cuts, so that epochs differ.
+            # A first batch of half to full size shifts all later batch boundaries, so that epochs differ.
             first = self.max_tokens
             if self.shuffle:
                 first = int(generator.integers(self.max_tokens // 2, self.max_tokens + 1))
@@ -130,7 +131,7 @@ def _sorted_by_length(sizes: Array, pool: Array) -> Array:
 
 
 def _cut(sizes: Array, order: Array, max_tokens: int, first_tokens: int) -> list[list[int]]:
-    """Cut `order` into batches of at most `max_tokens`; the first batch has at most `first_tokens`."""
+    """Split `order` into batches of at most `max_tokens`; the first batch has at most `first_tokens`."""
     batches: list[list[int]] = []
     batch: list[int] = []
     longest_first = longest_last = 0
@@ -187,9 +188,10 @@ def hold_out(
     fraction: float = 0.05,
     kinds: Sequence[object] | None = None,
 ) -> tuple[list[int], list[int]]:
-    """Indices (train, validation) as in `split_validation`, but without leaks and without labels that are not trained.
+    """Indices (train, validation) as in `split_validation`, but without leaks and without labels that occur only in
+    validation.
 
-    Examples with equal `keys`, such as equal texts, go to the same side. Each of the `labels` keeps at least one
+    Examples with equal `keys`, such as equal texts, go to the same split. Each of the `labels` keeps at least one
     training example.
     """
     groups: dict[Hashable, list[int]] = {}
@@ -200,7 +202,7 @@ def hold_out(
     num_train = Counter(label for names in group_labels for label in names)
     free = [place for place, names in enumerate(group_labels) if all(num_train[label] > 1 for label in names)]
     if len(members) < 2 or not free:
-        why = "each is the only one with some label" if len(members) > 1 else "they are all the same"
+        why = "each is the only example of one of its labels" if len(members) > 1 else "all of them are equal"
         advice = "Give more examples, or a validation file."
         message = f"none of {len(keys):,} examples can be held out for validation: {why}. {advice}"
         raise DataError(message, value=len(keys))

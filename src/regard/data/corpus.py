@@ -1,8 +1,8 @@
 """Encode plain text of any size as one long array of token ids.
 
-A corpus is one or more files or folders with plain text or with JSON lines that have a "text"; each file may be .gz. It
-is read in chunks, so it may be larger than memory. The end token follows each document in the array. The ids of a large
-corpus are computed once and cached in a file that later runs map into memory.
+A corpus is one or more files or folders with plain text or with JSON lines that have a "text"; each file may be .gz.
+The corpus is read in chunks, so it may be larger than memory. The end token follows each document in the array. The ids
+of a large corpus are computed once and cached in a file that later runs map into memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Corpus:
 
     @classmethod
     def find(cls, paths: Iterable[Path | str]) -> Corpus:
-        """Return a corpus of the files in `paths` and of all non-empty text files in its folders, sorted by name."""
+        """Return a corpus of the files in `paths` and of all non-empty text files in folders, sorted by name."""
         files: list[Path] = []
         num_empty = 0
         for path in map(Path, paths):
@@ -135,7 +135,7 @@ def corpus_ids(corpus: Corpus, tokenizer: Tokenizer) -> Ids:
 def learned_tokenizer(
     corpus: Corpus, request: dict[str, Any], learn: Callable[[Iterator[str]], Tokenizer]
 ) -> Tokenizer:
-    """Train a tokenizer on the corpus with `learn`; for a large corpus, cache it with `request` in the key."""
+    """Train a tokenizer on the corpus with `learn`. The tokenizer of a large corpus is cached under `request`."""
     if corpus.is_small():
         return learn(corpus.sample())
     with cache_folder({"files": corpus.fingerprint(), "request": request}) as folder:
@@ -190,7 +190,7 @@ def id_type(tokenizer: Tokenizer) -> npt.DTypeLike:
 
 
 def write_arrays(path: Path, parts: Iterable[Ids], num_bytes: int) -> None:
-    """Write arrays one after the other, without a header; `num_bytes` is their size, as far as it is known."""
+    """Write arrays one after the other, without a header; `num_bytes` is an estimate of their total size."""
     write_file(path, Content(num_bytes, lambda: (part.tobytes() for part in parts)))
 
 
@@ -202,7 +202,7 @@ def digest(text: str) -> str:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Return whether a file name is that of JSON lines, with one document per line."""
+    """Return whether a file name has the suffix of JSON lines."""
     return _suffix(path) == ".jsonl"
 
 

@@ -1,8 +1,8 @@
 """Split plain text into documents and sentences, and encode them as ids.
 
 In a text file, a blank line ends a document. A heading in WikiText (`= Title =`) or Markdown (`# Title`) begins a
-document that extends to the next heading; blank lines below it only separate paragraphs. In JSON lines, each line is a
-document. A sentence ends at its final punctuation or at the end of the line.
+document that extends to the next heading; blank lines after a heading only separate paragraphs. In JSON lines, each
+line is a document. A sentence ends at its final punctuation or at the end of the line.
 
 For a large corpus, ids and indices are cached in files that are mapped into memory.
 """
@@ -174,7 +174,7 @@ class _Encoded(NamedTuple):
 
 
 def _encoded(sentences: Iterator[Sentence], tokenizer: Tokenizer, longest: int) -> Iterator[_Encoded]:
-    """Encode sentences in large batches, since that is faster per sentence."""
+    """Encode sentences in large batches, which is faster than one at a time."""
     if longest < 1:
         raise UsageError(f"`longest` must be at least 1 token, got {longest}.", argument="longest", value=longest)
     begins = False  # if the first sentence of a document has no tokens, the next one becomes the first

@@ -1,4 +1,4 @@
-"""Read data files as lines, and hold the result of a reader: its examples and its bad rows.
+"""Read data files as lines, and store the result of a reader: its examples and its bad rows.
 
 A reader checks a whole file before it returns, and reports the file, line and reason for each bad row.
 """

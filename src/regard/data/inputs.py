@@ -61,7 +61,9 @@ def one_input(words: Sequence[str], fields: Sequence[Field]) -> tuple[Any, ...]:
         values.append(STDIN)
     if len(values) < len(fields) or (len(values) > len(fields) and fields[-1].type != "texts"):
         names = " and ".join(field.name for field in fields)
-        message = f"give {len(fields)} texts ({names}), got {number_of(len(words), 'text')}. Quote each or give a file."
+        message = (
+            f"give {len(fields)} texts ({names}), got {number_of(len(words), 'text')}. Quote them, or give a file."
+        )
         raise UsageError(message, argument="inputs", value=len(words))
     _refuse_files([word for word, field in zip(values, fields, strict=False) if field.type != "document"])
     if fields[-1].type == "texts":
@@ -126,18 +128,18 @@ def _refuse_files(words: Sequence[str]) -> None:
 
 
 def read_texts(path: Path, data: bytes | None = None, *, text_column: str | None = None) -> list[str]:
-    """The texts of a table's column; or the lines of another file, or of `data` that came from stdin."""
+    """The texts in a column of a table, or the lines of any other file or of `data` (from stdin)."""
     if data is None and table_suffix(path):
         return read_text_column(path, text_column)
     if text_column is not None:
-        raise UsageError(f"--text-column needs a table; {path} has plain lines.", argument="text_column", path=path)
+        raise UsageError(f"--text-column needs a table, but {path} is plain text.", argument="text_column", path=path)
     return text_lines(read_bytes(path) if data is None else data, path)
 
 
 def text_lines(data: bytes, path: Path | str) -> list[str]:
     """One text for each line."""
     if not data:
-        raise DataError(f"{path} is empty; one text per line is expected.", path=path)
+        raise DataError(f"{path} is empty. Write one text per line.", path=path)
     lines = data.removesuffix(b"\n").split(b"\n")
     return [decode(line, path, number).rstrip("\r") for number, line in enumerate(lines, start=1)]
 
@@ -145,14 +147,14 @@ def text_lines(data: bytes, path: Path | str) -> list[str]:
 def read_text_column(
     path: Path | str, column: str | None = None, *, names: Sequence[str] = TEXTS, flag: str = "--text-column"
 ) -> list[str]:
-    """All texts of a table's column, by name or number; unreadable rows raise.
+    """Return all texts in a column of a table, given by name or number; raise an error if a row is unreadable.
 
-    `names` are the usual names of the column, `flag` is the option with which the user names it.
+    `names` are the usual names of the column, `flag` is the command-line option that sets `column`.
     """
     path = Path(path)
     others = (*LABELS, *(name for pair in TEXT_PAIRS for name in pair)) if column else ()
     choices = [[Column("text", names, column, flag)]]
-    # Each text is in a list: a str would be the reason why its row is bad.
+    # Each text is in a list, because `read_table` treats a str as the reason why a row is bad.
     result = read_table(path, choices, lambda cells: [cells[0]], other_names=others, exact=True)
     empty = [(row.line, [""]) for row in result.bad if row.reason == EMPTY_LINE]
     result.bad = [row for row in result.bad if row.reason != EMPTY_LINE]
@@ -163,14 +165,14 @@ def read_text_column(
 def read_text_pairs(
     path: Path | str, data: bytes | None = None, *, first_column: str | None = None, second_column: str | None = None
 ) -> list[TextPair]:
-    """All pairs of a table, or of lines with a tab between two texts; of a file, or of `data` that came from it.
+    """Return all pairs of texts in a table, or in plain text with a tab between two texts.
 
-    Rows that cannot be read, or lack one of their texts, raise.
+    `data` is the content if it has been read already. Raise an error if a row is unreadable or lacks one of its texts.
     """
     path = Path(path)
     choices = pair_columns(first_column, second_column)
     if not (table_suffix(path) or first_column or second_column):
-        # Plain text has no header: "first" and "second" are texts there.
+        # Plain text has no header: a first line with "first" and "second" is a pair of texts.
         choices = [(replace(first, names=()), replace(second, names=())) for first, second in choices[:1]]
     result = read_table(path, choices, _pair, data=data, other_names=LABELS, exact=True)
     return result.finish(path, "pairs", unit="pairs", can_skip=False).examples

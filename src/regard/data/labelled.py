@@ -1,7 +1,7 @@
 """Read labelled texts, labelled pairs of texts, and multiple-choice examples from tables.
 
-Columns are found by their usual names, or in a table without a header by their content: texts are long and distinct,
-labels are short and repeat. Users may instead give the names or numbers of the columns.
+Columns are found by their usual names. In a table without a header they are found by their content: texts are long and
+distinct, labels are short and repeated. Users may instead give the names or numbers of the columns.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def read_labelled(
     label_separator: str | None = None,
     skip_bad_rows: bool = False,
 ) -> ReadResult[Labelled]:
-    """Read texts with their labels. With `label_separator`, a cell may hold several labels.
+    """Read texts with their labels. With `label_separator`, a cell may contain several labels.
 
     Columns are given by name or number, or found by their usual names. Bad rows raise an error, or with `skip_bad_rows`
     are returned in `.bad`. A missing column always raises an error.
@@ -182,7 +182,7 @@ def refuse_unseen(
     single: bool = False,
     skip_bad_rows: bool = False,
 ) -> ReadResult[T]:
-    """Make examples bad rows if they have labels that are not `known` or, with `single`, not exactly one label."""
+    """Turn examples with a label that is not `known` into bad rows; with `single`, each must have one label."""
     names = ", ".join(map(shortened, known[:10])) + (" …" if len(known) > 10 else "")
     faults = {}
     for index, labels in enumerate(map(labels_of, result.examples)):
@@ -248,7 +248,7 @@ def _read_endings(path: Path, data: bytes | None, *, labelled: bool) -> ReadResu
 
 
 def _context_and_endings(names: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the column of the context and the columns of the endings, or of their list; None if one is missing."""
+    """Return the column of the context, and the columns of the endings or of their list; None if any is missing."""
     context = next((name for name in CONTEXTS if name in names), None)
     endings = sorted(filter(ENDING.fullmatch, dict.fromkeys(names)), key=_ending_number)
     if len(endings) < 2:

@@ -29,8 +29,9 @@ def read_pairs(
 ) -> ReadResult[Pair]:
     """Read pairs from one table or from two line-aligned files.
 
-    The columns of a table are those that `columns` names or numbers, or source and target, or src and tgt; without a
-    header the first two. Bad rows raise an error, or with `skip_bad_rows` are returned in `.bad`.
+    `columns` gives the names or numbers of the two columns. By default they are `source` and `target`, or `src` and
+    `tgt`; in a table without a header, the first two. Bad rows raise an error, or with `skip_bad_rows` are returned in
+    `.bad`.
     """
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if len(files) == 1:
@@ -47,7 +48,7 @@ def read_pairs(
 def _pair(cells: Sequence[str]) -> Pair | str:
     source, target = cells[0].strip(), cells[1].strip()
     if source and target and len(source) + len(target) <= MAX_CHARACTERS and "\0" not in source + target:
-        return Pair(source, target)  # without calls that are not needed: files have millions of rows
+        return Pair(source, target)  # no further calls in the usual case: files have millions of rows
     if not source and not target:
         return EMPTY_LINE
     fault = text_fault("source", source, MAX_CHARACTERS) or text_fault("target", target, MAX_CHARACTERS)
@@ -73,7 +74,7 @@ def _read_aligned(source: Path, target: Path, columns: tuple[str, str] | None) -
             message = f"{path} is a table. Give one table, or two line-aligned text files."
             raise UsageError(message, argument="data", path=path)
     if columns is not None:
-        message = "--columns needs a table; line-aligned texts have no columns."
+        message = "--columns needs a table, because line-aligned texts have no columns. Remove --columns."
         raise UsageError(message, argument="columns", value=columns)
     result: ReadResult[Pair] = ReadResult()
     sources, targets = FileLines.read(source, result.checksums), FileLines.read(target, result.checksums)
@@ -82,7 +83,7 @@ def _read_aligned(source: Path, target: Path, columns: tuple[str, str] | None) -
         path, text = (source, sources) if counts[0] > counts[1] else (target, targets)
         line = min(counts) + 1
         extra = f"The first extra line is {path}:{line}: {shortened(text.lines[line - 1])!r}."
-        rule = "line n of one must translate line n of the other"
+        rule = "line n of one file must translate line n of the other"
         message = f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; {rule}. {extra}"
         raise DataError(message, path=path, line=line, value=counts)
 

@@ -1,18 +1,18 @@
 """Rows for pretraining BERT (Devlin et al. 2018): sentence pairs for next-sentence prediction, and masked tokens.
 
-A row is [CLS] first [SEP] second [SEP]. An epoch goes through all documents. Whole sentences are packed up to the
-window, and split in two between sentences. In half of the rows the second segment follows the first in its document; in
-the other half it comes from another document. Only the words should differ between the two cases: a segment from
-elsewhere starts and ends with a sentence, and is about as long as the one it replaces. A row may also be
-one sentence. A plan holds positions in the ids; a row is written out when it is needed.
+A row is [CLS] first [SEP] second [SEP]. An epoch uses all documents. Each row is filled with complete sentences up to
+the window, and is split into two segments between sentences. In half of the rows the second segment is replaced with a
+segment from another document. The model should tell the two cases apart only by the words, so the other segment also
+consists of complete sentences and is about as long as the segment that it replaces. A row with only one sentence has
+one segment. The plan of an epoch stores only positions in the array of ids; each row is built when it is needed.
 
-15 % of all tokens are chosen for prediction. Of these, 80 % are replaced with the mask token, 10 % with a random token,
-and 10 % stay unchanged. Since a chosen token is not always masked, the model has to encode every token, not only masks.
-Special tokens are never chosen and never replace other tokens.
+15 % of all tokens are chosen for prediction. Of the chosen tokens, 80 % are replaced with the mask token, 10 % with a
+random token, and 10 % stay unchanged. Since a chosen token is not always masked, the model has to encode every token,
+not only masks. Special tokens are never chosen and never replace other tokens.
 
-Plan and masks are functions of the documents, the seed and the epoch. Random numbers for masks are counter-based: the
-number for each position is computed from the key of its row and the position. So a row gets the same mask in any batch,
-and a different one in every epoch.
+The plan and the masks depend only on the documents, the seed and the epoch. Random numbers for masks are counter-based:
+the number for each position is computed from the key of its row and the position. So the mask of a row does not depend
+on the batch, but differs in every epoch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Bits = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 ALONE, NOT_NEXT, IS_NEXT = -1, 0, 1  # labels of next-sentence prediction; ALONE: no second segment
-SHORT_SHARE = 0.1  # of rows that are not filled, so that short texts occur, too
+SHORT_SHARE = 0.1  # fraction of rows with a random shorter limit, so that the model also sees short texts
 SMALLEST_WINDOW = 8  # three special tokens and some words
 CHOSEN = 0.15  # fraction of all tokens
 MASKED, REPLACED = 0.8, 0.1  # fractions of the chosen tokens; the other chosen tokens stay unchanged
@@ -41,7 +41,7 @@ MASKED, REPLACED = 0.8, 0.1  # fractions of the chosen tokens; the other chosen 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the segments of each row start and end in the ids, and whether the second follows the first."""
+    """The start and end of each row's segments in the ids, and whether the second segment follows the first."""
 
     first: Places  # (rows, 2)
     second: Places  # (rows, 2), empty where a row has one segment
@@ -56,19 +56,19 @@ class Rows:
         return len(self.nsp_labels)
 
     def __getitem__(self, numbers: Places) -> Rows:
-        """Some of the rows."""
+        """Return the rows with these indices."""
         return Rows(self.first[numbers], self.second[numbers], self.nsp_labels[numbers])
 
     @property
     def lengths(self) -> Places:
-        """With the special tokens."""
+        """The lengths of the rows, including special tokens."""
         first, second = (part[:, 1] - part[:, 0] for part in (self.first, self.second))
         total: Places = first + second + 2 + (second > 0)
         return total
 
 
 class PaddedRows(NamedTuple):
-    """Rows written out, with padding."""
+    """The ids of rows, with special tokens and padding."""
 
     ids: Places  # (B, T)
     type_ids: Places  # (B, T) 0 for the first segment, 1 for the second; 0 in the padding
@@ -77,22 +77,22 @@ class PaddedRows(NamedTuple):
 
 
 def longest_sentence(window: int) -> int:
-    """The length of a sentence, in tokens, so that two always fit into a row."""
+    """Return the maximum length of a sentence in tokens such that any two fit into a row."""
     if window < SMALLEST_WINDOW:
-        message = f"a window of {window} is too short for two sentences: give at least {SMALLEST_WINDOW}."
+        message = f"window must be at least {SMALLEST_WINDOW} tokens to fit two sentences, got {window}."
         raise UsageError(message, argument="window", value=window)
     return (window - 3) // 2
 
 
 def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs: bool = True) -> Rows:
-    """All documents of an epoch in rows of at most `window` ids; without `pairs` every row has one segment."""
+    """Divide all documents into rows of at most `window` ids; without `pairs` every row has one segment."""
     if pairs and len(documents) < 2:
-        raise DataError("next-sentence prediction needs at least two documents, and there is only one.")
+        raise DataError(f"next-sentence prediction needs at least two documents, got {len(documents)}.")
     random = np.random.default_rng([seed, epoch])
     max_len = window - 3 if pairs else window - 2
     begins, ends, document = _packed(documents, max_len, random)
     split_at = ends
-    if pairs:  # the second segment starts with any sentence but the first; that of a single sentence is empty
+    if pairs:  # split each row at a random sentence after its first; a row with one sentence has no second segment
         choices = np.maximum(ends - begins - 1, 1)
         split_at = begins + 1 + (random.random(len(begins)) * choices).astype(np.int64)
     starts = documents.sentences
@@ -109,14 +109,14 @@ def plan_rows(documents: Documents, *, window: int, seed: int, epoch: int, pairs
 
 
 def _packed(documents: Documents, max_len: int, random: np.random.Generator) -> tuple[Places, Places, Places]:
-    """Rows of whole sentences: the first of each, the one after its last, and its document."""
+    """Pack sentences into rows. Return the first sentence, the end (exclusive) and the document of each row."""
     starts, count = documents.sentences, documents.num_sentences
     numbers = np.repeat(np.arange(len(documents)), np.diff(documents.documents))  # (sentences,)
     full = random.random(count) >= SHORT_SHARE
     limits = np.where(full, max_len, random.integers(1, max_len + 1, count))
     fitting = np.searchsorted(starts, starts[:-1] + limits, side="right") - 1
     following = np.clip(fitting, np.arange(1, count + 1), documents.documents[1:][numbers])
-    chain = memoryview(following.data)  # one element of it is read several times as fast as one of an array
+    chain = memoryview(following.data)  # reading single elements is several times faster than from an array
     begins, place = [], 0
     while place < count:
         begins.append(place)
@@ -128,13 +128,13 @@ def _packed(documents: Documents, max_len: int, random: np.random.Generator) -> 
 def _elsewhere(documents: Documents, own: Places, lengths: Places, max_len: int, random: np.random.Generator) -> Places:
     """Return random segments from documents other than `own`, about as long as the segments that they replace."""
     starts, bounds = documents.sentences, documents.documents
-    # Any sentence that is not of the own document: those before it, then those after it.
+    # Draw any sentence outside the row's own document.
     sizes = bounds[own + 1] - bounds[own]
     drawn = (random.random(len(own)) * (documents.num_sentences - sizes)).astype(np.int64)
     drawn += np.where(drawn >= bounds[own], sizes, 0)
     other = np.searchsorted(bounds, drawn, side="right") - 1
     wanted = lengths[:, 1]
-    # Near the end of a document too little follows: start earlier.
+    # Near the end of a document too few tokens remain: start earlier.
     last = np.searchsorted(starts, starts[bounds[other + 1]] - wanted, side="right") - 1
     begin = np.maximum(np.minimum(drawn, last), bounds[other])
     beyond = np.searchsorted(starts, starts[begin] + wanted)
@@ -146,11 +146,11 @@ def _elsewhere(documents: Documents, own: Places, lengths: Places, max_len: int,
 
 
 def write_rows(ids: Ids, rows: Rows, *, start_id: int, end_id: int, pad_id: int) -> PaddedRows:
-    """Rows with special tokens and padding, as the model reads them."""
+    """Build the input of the model from planned rows: ids with special tokens and padding."""
     (begin, stop), (second, second_stop) = rows.first.T[:, :, None], rows.second.T[:, :, None]
     lengths = rows.lengths
     places = np.arange(lengths.max())
-    first_end = stop - begin + 1  # the place of the first [SEP]
+    first_end = stop - begin + 1  # position of the first [SEP]
     in_first = (places > 0) & (places < first_end)
     in_second = (places > first_end) & (places <= first_end + second_stop - second)
     where = np.where(in_first, begin + places - 1, np.where(in_second, second + places - first_end - 1, 0))
@@ -166,7 +166,7 @@ def write_rows(ids: Ids, rows: Rows, *, start_id: int, end_id: int, pad_id: int)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The properties of a tokenizer that masking needs."""
+    """The properties of a tokenizer that are needed for masking."""
 
     mask_id: int
     ordinary: Places  # ids that may be chosen and may replace other ids
@@ -185,7 +185,7 @@ class Vocabulary:
 
 
 class Masked(NamedTuple):
-    """The input rows of a model and the positions that it has to predict."""
+    """The masked input rows and the positions that the model has to predict."""
 
     ids: Places  # (B, T)
     chosen: Flags  # (B, T)
@@ -228,11 +228,11 @@ class MaskingStats:
     def __str__(self) -> str:
         of_chosen = [f"{part / max(1, self.chosen):.1%}" for part in (self.masked, self.replaced, self.kept)]
         text = (
-            f"{self.chosen / max(1, self.tokens):.2%} of {self.tokens:,} tokens chosen; of these {of_chosen[0]} "
-            f"masked, {of_chosen[1]} replaced, {of_chosen[2]} kept"
+            f"{self.chosen / max(1, self.tokens):.2%} of {self.tokens:,} tokens chosen: {of_chosen[0]} "
+            f"masked, {of_chosen[1]} replaced, {of_chosen[2]} unchanged"
         )
         if self.pairs:
-            text += f"; the second segment follows in {self.following / self.pairs:.2%} of {self.pairs:,} pairs"
+            text += f"; {self.following / self.pairs:.2%} of {self.pairs:,} pairs are consecutive"
         return text
 
 
@@ -278,7 +278,7 @@ def _finished(x: Bits) -> Bits:
 
 
 def _share(bits: Bits, *, first: int, count: int) -> npt.NDArray[np.float64]:
-    """Convert `count` bits, from bit `first` upwards, to a number in [0, 1)."""
+    """Convert the `count` bits that start at bit `first` to a number in [0, 1)."""
     part = (bits >> np.uint64(first)) & np.uint64((1 << count) - 1)
     return part.astype(np.float64) / (1 << count)
 

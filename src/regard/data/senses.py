@@ -1,6 +1,6 @@
 """Sentences with an ambiguous word and its sense, from tables with the columns word, sense and sentence.
 
-A comparison of senses needs at least two senses of a word and two sentences of each; other rows are bad.
+A comparison of senses needs at least two senses per word and two sentences per sense; other rows are bad.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ def synthetic_senses() -> list[SenseSentence]:
 
 
 def read_senses(path: Path | str, *, skip_bad_rows: bool = False) -> ReadResult[SenseSentence]:
-    """Read sentences with the senses of their words. The word is the first occurrence in its sentence, ignoring case.
+    """Read sentences with the senses of their words. The first occurrence of the word counts; case is ignored.
 
     Bad rows raise an error, or with `skip_bad_rows` are returned in `.bad`.
     """
     path = Path(path)
     result = read_table(path, [COLUMNS], _example)
-    for find_faults in (_repeated, _unique_senses, _single_senses):  # each needs the rows that the previous one leaves
+    for find_faults in (_repeated, _unique_senses, _single_senses):  # in this order
         result = result.without(find_faults(result), path)
     result.finish(path, "sentences of words with two senses", skip_bad_rows=skip_bad_rows)
     twice = sum(len(list(_places(example.word, example.text))) > 1 for example in result.examples)
     if twice:
-        result.remarks.append(f"{number_of(twice, 'sentence')} with the word more than once: the first one counts")
+        result.remarks.append(f"{number_of(twice, 'sentence')} with the word more than once; the first counts")
     return result
 
 
 def find_word(word: str, sentence: str) -> int | None:
-    """The index of a whole word in a sentence, ignoring case; None if it is missing."""
+    """Return the index of the first character of a word in a sentence, ignoring case; None if the word is missing."""
     return next(_places(word, sentence), None)
 
 
@@ -63,7 +63,7 @@ def _example(cells: Sequence[str]) -> SenseSentence | str:
 
 
 def _repeated(result: ReadResult[SenseSentence]) -> dict[int, str]:
-    """A repeated sentence would be its own nearest neighbor."""
+    """Return the faults of repeated sentences, which would be their own nearest neighbors."""
     first: dict[tuple[str, str], int] = {}
     faults = {}
     for index, (line, example) in enumerate(zip(result.lines, result.examples, strict=True)):

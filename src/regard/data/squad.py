@@ -1,7 +1,7 @@
-"""Questions about passages: with answers that are spans of them (the JSON of SQuAD v1.1 and v2), or to be answered.
+"""Read questions about passages: with gold answers (the JSON of SQuAD v1.1 and v2), or for prediction.
 
-Every answer is checked against its passage: the text must be where `answer_start` says. Questions to be answered may
-also come from tables of question and passage.
+The passage must contain the text of every gold answer at `answer_start`. Questions for prediction may also come from
+tables with the columns question and passage.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Question:
 def read_questions(
     path: Path | str, *, answered: bool = True, skip_bad_rows: bool = False, data: bytes | None = None
 ) -> ReadResult[Question]:
-    """Read all questions of a SQuAD file, or of `data` that came from it. Unless `answered`, gold answers are ignored.
+    """Read all questions of a SQuAD file; `data` is its content if it has been read already.
 
-    Bad questions raise an error, or with `skip_bad_rows` are returned in `.bad`.
+    Unless `answered`, gold answers are ignored. Bad questions raise an error, or with `skip_bad_rows` are returned in
+    `.bad`.
     """
     path = Path(path)
     result: ReadResult[Question] = ReadResult()
@@ -68,10 +69,10 @@ def read_questions(
 
 
 def read_qa_inputs(path: Path | str, data: bytes | None = None, *, skip_bad_rows: bool = False) -> ReadResult[Question]:
-    """Read questions to be answered from SQuAD's JSON or a table; or from `data`, which may also have lines with tabs.
+    """Read questions for prediction from SQuAD's JSON, a table, or `data`, which may also be tab-separated lines.
 
-    Columns are found by their usual names; without a header there must be two, question and passage. Gold answers are
-    ignored. Bad rows are treated as in `read_questions`.
+    Columns are found by their usual names; a table without a header must have two columns, question and passage. Gold
+    answers are ignored. Bad rows are handled as in `read_questions`.
     """
     path, suffix = Path(path), ""
     is_squad = path.name.lower().removesuffix(".gz").endswith(".json") if data is None else _is_squad(data)
@@ -99,7 +100,7 @@ def _question_of_row(cells: Sequence[Any]) -> Question | str:
 
 
 def _is_squad(data: bytes) -> bool:
-    """Whether bytes are one JSON object with the articles of a SQuAD file."""
+    """Return whether bytes are a JSON object with a list "data", as in a SQuAD file."""
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -126,7 +127,7 @@ def _articles(path: Path, text: str) -> list[Any]:
 
 
 def _entries(path: Path, articles: list[Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The place of each question in the file, its passage and its entry."""
+    """Yield for each question a description of its position in the file, its passage and its JSON entry."""
     for article_number, article in enumerate(articles, start=1):
         title = article.get("title") if isinstance(article, dict) else None
         title = f" ({shortened(title, 30)})" if isinstance(title, str) and title else ""
@@ -135,9 +136,10 @@ def _entries(path: Path, articles: list[Any]) -> Iterator[tuple[str, str, dict[s
             place = f"{article_place}, paragraph {number}"
             passage = paragraph.get("context") if isinstance(paragraph, dict) else None
             if not isinstance(passage, str) or not passage.strip():
-                raise DataError(f'{path}: {place} has no "context" with a text.', path=path, argument="context")
+                raise DataError(f'{path}: {place} must have a text "context".', path=path, argument="context")
             if len(passage) > MAX_CHARACTERS:
-                raise DataError(f"{path}: {place} has {len(passage):,} characters.", path=path, value=len(passage))
+                message = f"{path}: {place} has {len(passage):,} characters; the limit is {MAX_CHARACTERS:,}. Split it."
+                raise DataError(message, path=path, value=len(passage))
             for index, entry in enumerate(_list(path, place, paragraph, "qas"), start=1):
                 if not isinstance(entry, dict):
                     message = f"{path}: {place}: question {index} is {type_name(entry)}, not an object."
@@ -153,7 +155,7 @@ def _list(path: Path, place: str, parent: object, key: str) -> list[Any]:
 
 
 def _question(passage: str, entry: dict[str, Any], seen: set[str], *, answered: bool) -> Question | str:
-    """The question of an entry, or what is wrong with it."""
+    """Return the question of an entry, or the reason why the entry is invalid."""
     id_, question = entry.get("id"), entry.get("question")
     if not isinstance(id_, (str, int)) or isinstance(id_, bool) or id_ == "":
         return 'no "id"'
@@ -169,9 +171,9 @@ def _question(passage: str, entry: dict[str, Any], seen: set[str], *, answered: 
     if fault or isinstance(answers, str):
         return f"{name!r}: {fault or answers}"
     if impossible and answers:
-        return f"{name!r}: is_impossible, but it has {number_of(len(answers), 'answer')}"
+        return f"{name!r}: marked as is_impossible, but has {number_of(len(answers), 'answer')}"
     if answered and not impossible and not answers:
-        return f"{name!r}: no answers, and it is not marked as is_impossible"
+        return f"{name!r}: has no answers, but is not marked as is_impossible"
     return Question(str(id_), question.strip(), passage, answers, impossible)
 
 
@@ -192,7 +194,7 @@ def _answers(passage: str, entry: dict[str, Any]) -> tuple[tuple[int, str], ...]
 
 
 def _span_fault(passage: str, start: int, text: str) -> str | None:
-    """Why an answer is not where it should be; None if it is."""
+    """Return the reason why an answer does not match its passage, or None."""
     if not text.strip():
         return "an answer is empty"
     if start >= 0 and passage.startswith(text, start):
@@ -205,9 +207,9 @@ def _span_fault(passage: str, start: int, text: str) -> str | None:
 
 
 def _lines_of(text: str) -> dict[tuple[str, str], list[int]]:
-    """The lines of all ids and questions, by key and value.
+    """Return the line numbers of all ids and questions, by key and value.
 
-    Quotes in a JSON string are escaped, so whatever looks like a key is one.
+    Quotes in a JSON string are escaped, so the pattern matches only keys.
     """
     lines: dict[tuple[str, str], list[int]] = {}
     line, place = 1, 0
@@ -218,7 +220,7 @@ def _lines_of(text: str) -> dict[tuple[str, str], list[int]]:
 
 
 def _line_of(lines: Mapping[tuple[str, str], Sequence[int]], entry: dict[str, Any], before: int) -> int:
-    """The line of an entry; `before` entries with the same id precede it. Most SQuAD files are a single line."""
+    """Return the line of an entry; `before` is the number of earlier entries with the same id."""
     for key in ("id", "question"):
         if places := lines.get((key, json.dumps(entry.get(key)))):
             return places[min(before, len(places) - 1)]

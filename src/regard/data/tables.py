@@ -1,4 +1,4 @@
-"""Tables → examples, for every reader: .csv, .tsv and .jsonl, plain or .gz, or tab-separated text of any name.
+"""Convert tables to examples: .csv, .tsv and .jsonl, plain or .gz, or tab-separated text with any file name.
 
 A reader states the columns that it needs and converts the cells of each row. A column is found by its name in a header
 or among the keys of a JSON object, by a number that the user gives, or by its position in a table without a header.
@@ -33,7 +33,7 @@ TEXT_PAIRS = (
     ("question", "sentence"), ("premise", "hypothesis"), ("text1", "text2"), ("first", "second"),
 )  # fmt: skip
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl")
-MAX_CHARACTERS = 10_000_000  # of a text: more than any document, less than a file without line ends
+MAX_CHARACTERS = 10_000_000  # per text; longer texts are probably files without line ends
 NUM_DELIMITER_ROWS = 10  # rows of a .csv from which its delimiter is guessed
 MAX_CELL = 1 << 27  # characters; the csv module's own limit of 131,072 is shorter than many documents
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,8 +68,8 @@ Columns = Sequence[Column]
 Choices = Sequence[Columns]  # alternatives with the same roles; the first one in the table is used
 Places = tuple[int | None, ...]  # the index of each column; None for an optional column that is missing
 E = TypeVar("E")
-Convert = Callable[[Sequence[Any]], E | str]  # the wanted cells of a row → an example, or why it is bad
-ChoicesOf = Callable[[Sequence[str]], Choices]  # from the lowercase names of the columns
+Convert = Callable[[Sequence[Any]], E | str]  # requested cells of a row → an example, or why it is bad
+ChoicesOf = Callable[[Sequence[str]], Choices]  # lowercase column names → choices
 
 
 def read_table(
@@ -83,11 +83,11 @@ def read_table(
     guess: bool = False,
     exact: bool = False,
 ) -> ReadResult[E]:
-    """The examples that `convert` makes of the wanted cells of each row; it returns a reason for a bad row.
+    """Return the results of `convert` for the requested cells of each row. For a bad row, `convert` returns the reason.
 
-    `data` is the content if it does not come from the file. `choices` may be a function of the column names, for tables
-    that must have a header. For the other options see `_is_header` and `_columns_without_header`. Blank lines above a
-    header and at the end are ignored.
+    `data` is the content of the table if it is not read from the file. `choices` may be a function of the column names,
+    for tables that must have a header. For the other options see `_is_header` and `_columns_without_header`. Blank
+    lines above a header and at the end are ignored.
     """
     result: ReadResult[E] = ReadResult()
     text = FileLines.read(path, result.checksums, data)
@@ -108,7 +108,7 @@ def read_table(
         return result.collect(path, bad, convert)
     if bad and (callable(choices) or any(column.given_name for column in choices[0])):
         line, reason = bad[0]
-        raise DataError(f"{path}:{line}: {reason}. This row should name the columns. Correct it.", path=path, line=line)
+        raise DataError(f"{path}:{line}: {reason}. This row should be the header. Correct it.", path=path, line=line)
     choices = choices(normalized(header)) if callable(choices) else choices
     if _is_header(path, header, choices, other_names):
         places, notes = _find_columns(path, header, choices)
@@ -126,13 +126,13 @@ split_tabs = methodcaller("split", "\t")  # quotes have no meaning in a tab-sepa
 
 
 def table_suffix(path: Path | str) -> str:
-    """The suffix of a table without .gz, or an empty text."""
+    """Return the suffix of a table without .gz, or an empty string if the file is not a table."""
     name = Path(path).name.lower().removesuffix(".gz")
     return next((suffix for suffix in TABLE_SUFFIXES if name.endswith(suffix)), "")
 
 
 def text_fault(role: str, text: str, max_characters: int = MAX_CHARACTERS) -> str | None:
-    """Why a text cannot be used; None if it can."""
+    """Return the reason why a text cannot be used, or None."""
     if not text or text.isspace():
         return f"the {role} is empty"
     if len(text) > max_characters:
@@ -141,16 +141,16 @@ def text_fault(role: str, text: str, max_characters: int = MAX_CHARACTERS) -> st
 
 
 def json_text_fault(key: str, value: object) -> str | None:
-    """Why a JSON value is not a text; None if it is one."""
+    """Return the reason why a JSON value is not a text, or None."""
     if not isinstance(value, str):
         return f"{key!r} is {type_name(value)}, not a text"
     # JSON may escape half of a surrogate pair, such as "\ud83d", which is no character.
     is_whole = value.isascii() or not SURROGATE.search(value)
-    return None if is_whole else f"{key!r} contains half of a character (a lone surrogate)"
+    return None if is_whole else f"{key!r} contains a lone surrogate (half of a character)"
 
 
 def as_number(text: str) -> float | None:
-    """The finite number that a text writes, or None."""
+    """Convert a text to a finite number, or return None."""
     try:
         number = float(text)
     except ValueError:
@@ -164,7 +164,7 @@ def as_number(text: str) -> float | None:
 def _of_cells(
     convert: Convert[E], places: Places, width: int, subject: str, delimiter: str
 ) -> Callable[[list[str]], E | str]:
-    """`convert` for the whole row: it needs the cells at `places` and has at most `width` columns."""
+    """Return a function that calls `convert` with the cells at `places`; rows with over `width` columns are bad."""
     needed = max(place for place in places if place is not None) + 1
     width = max(width, needed)
     # itemgetter is faster than a list comprehension, but takes only indices.
@@ -196,14 +196,14 @@ def _csv_rows(text: FileLines) -> Iterator[Row]:
 
 
 def _splits_evenly(text: FileLines, delimiter: str) -> bool:
-    """Whether the first rows have the same number of cells, more than one."""
+    """Return whether the first rows all have the same number of cells, at least two."""
     rows = [cells for _, _, cells in itertools.islice(_parse_csv(text, delimiter), NUM_DELIMITER_ROWS) if cells]
     widths = {0 if isinstance(cells, str) else len(cells) for cells in rows}  # 0: invalid with this delimiter
     return len(rows) > 1 and len(widths) == 1 and max(widths) > 1
 
 
 def _parse_csv(text: FileLines, delimiter: str) -> Iterator[tuple[int, int, list[str] | str]]:
-    """First line, last line, and the cells or the reason why the row is invalid."""
+    """Yield for each row its first line, its last line, and its cells or the reason why it is invalid."""
     reader = csv.reader((line + "\n" for line in text.lines), delimiter=delimiter, strict=True)
     while True:
         begin = reader.line_num + 1
@@ -220,7 +220,7 @@ def _parse_csv(text: FileLines, delimiter: str) -> Iterator[tuple[int, int, list
 def _read_records(
     path: Path, text: FileLines, choices: Choices | ChoicesOf, convert: Convert[E], result: ReadResult[E]
 ) -> ReadResult[E]:
-    """The examples of JSON lines. Each record may use another of the choices, and other capitals."""
+    """Return the examples of JSON lines. Records may differ in the choice of columns and in upper and lower case."""
     rows = text.rows(_parse_json)
     if callable(choices):
         records = list(rows)
@@ -239,7 +239,7 @@ def _read_records(
     if keys:
         places, notes = _find_columns(path, keys, choices)
         wanted = [None if place is None else keys[place] for place in places]
-        choices = [  # a number means the same key in all records
+        choices = [  # a column number stands for the same key in all records
             [
                 dataclasses.replace(c, given=k) if c.number is not None else c
                 for c, k in zip(columns, wanted, strict=True)
@@ -254,7 +254,7 @@ def _read_records(
 def _of_record(
     path: Path, convert: Convert[E], choices: Choices, usual_keys: Sequence[str | None]
 ) -> Callable[[Any], E | str]:
-    """`convert` for a whole JSON object."""
+    """Return `convert` as a function of a JSON object."""
     texts = [place for place, column in enumerate(choices[0]) if column.is_text]
 
     def converted(record: dict[Any, Any]) -> E | str:
@@ -278,7 +278,7 @@ def _of_record(
 
 
 def _parse_json(line: str) -> dict[str, Any] | str:
-    """The object in a line, or the reason why it is invalid."""
+    """Return the object in a line, or the reason why the line is invalid."""
     if not line.strip():
         return EMPTY_LINE
     try:
@@ -304,7 +304,8 @@ def normalized(header: Sequence[str]) -> list[str]:
 
 
 def _is_header(path: Path, row: Sequence[str], choices: Choices, other_names: Iterable[str]) -> bool:
-    """Return whether a row is a header: it has a name that the user gave, or two usual names or `other_names`.
+    """Return whether a row is a header: it contains a name that the user gave, or at least two of the usual names and
+    `other_names`.
 
     One usual name is enough if the user gave numbers, or if there is only one column. Raise an error if no usual name
     is found and a name that the user gave is missing.
@@ -323,7 +324,7 @@ def _is_header(path: Path, row: Sequence[str], choices: Choices, other_names: It
 
 
 def _match_columns(path: Path, header: Sequence[str], choices: Choices) -> Places | None:
-    """Return the indices of the first choice whose columns are all in the header, or None without such a choice."""
+    """Return the indices of the first choice whose columns are all in the header; None if there is no such choice."""
     names = normalized(header)
     for columns in choices:
         places = tuple(_place(path, names, column) for column in columns)
@@ -353,8 +354,8 @@ def _columns_without_header(
 ) -> tuple[Places, int, list[str]]:
     """Return the indices of the columns, the number of columns in the table, and notes.
 
-    Use the numbers that the user gave; else with `guess` the contents, where the last of `columns` has labels; else the
-    first columns. In the last case, `exact` means that the table must not have other columns.
+    Use the numbers that the user gave. Otherwise, with `guess`, choose columns by their contents; the last of `columns`
+    has the labels. Otherwise use the first columns; `exact` then means that the table must not have other columns.
     """
     required = [column for column in columns if column.required]
     roles = _listed([column.role for column in required])
@@ -384,7 +385,7 @@ def _columns_without_header(
 
 
 def _guess_columns(path: Path, rows: Sequence[list[str]], width: int, columns: Columns) -> Places:
-    """Guess that the longest columns are texts, and a filled one with the fewest distinct values has the labels."""
+    """Guess that the longest columns are texts; the column with the fewest distinct values has the labels."""
     cells = [[row[place].strip() if place < len(row) else "" for row in rows] for place in range(width)]
     by_length = sorted(range(width), key=lambda place: -sum(map(len, cells[place])))
     texts, others = sorted(by_length[: len(columns) - 1]), sorted(by_length[len(columns) - 1 :])
@@ -398,7 +399,7 @@ def _guess_columns(path: Path, rows: Sequence[list[str]], width: int, columns: C
 
 
 def _refuse_unknown_header(path: Path, rows: Sequence[list[str]], place: int, columns: Columns) -> None:
-    """Raise an error if only the first row's label is unique: the row is then a header with unknown names."""
+    """Raise an error if only the label of the first row is unique, because this row is then an unknown header."""
     labels = Counter(row[place].strip() for row in rows if len(row) > place)
     first = rows[0][place].strip() if len(rows[0]) > place else ""
     others = [count for label, count in labels.items() if label != first]

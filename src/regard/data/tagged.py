@@ -1,6 +1,6 @@
 """Sentences with a tag for each word: CoNLL columns (word first, tag last) and CoNLL-U, plain or .gz.
 
-A blank line ends a sentence. A bad line makes its whole sentence unusable, since a word would be missing from it.
+A blank line ends a sentence. A sentence with a bad line is not used, because a word would be missing.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def read_tagged(
     """Read sentences with tags.
 
     `tag_column` is the number of the column with the tags (default: the last one), or in CoNLL-U its name (default:
-    upos). An entity must begin with B-, unless none of the file does, which is the scheme IOB1; otherwise an I- after O
-    is a bad line. With `repair_tags` it becomes B-, as in conlleval.
+    upos). An entity must begin with B-, so an I- after O is a bad line. With `repair_tags` such an I- becomes B-, as in
+    conlleval. Files in the scheme IOB1, where entities begin with I-, are converted.
     """
     path = Path(path)
     result: ReadResult[Tagged] = ReadResult()
@@ -68,12 +68,12 @@ def read_tagged(
 
 
 def is_conll(path: Path, suffixes: tuple[str, ...] = (*CONLLU, ".conll", ".iob", ".bio")) -> bool:
-    """Whether a file's name says that it has CoNLL columns, or is CoNLL-U."""
+    """Return whether a file has a suffix of CoNLL columns or CoNLL-U."""
     return path.name.lower().removesuffix(".gz").endswith(suffixes)
 
 
 def _sentences(path: Path, text: FileLines, parse: Parse, bad: list[BadRow]) -> Iterator[list[_Word]]:
-    """The words of each sentence; none of a sentence with a bad line."""
+    """Return the words of each sentence, without sentences that have a bad line."""
     words: list[_Word] = []
     is_bad = False
     for number, line in enumerate([*text.lines, ""], start=1):
@@ -134,7 +134,7 @@ def _conllu_parser(tag_column: str | None) -> Parse:
         if len(cells) != CONLLU_WIDTH:
             return f"{number_of(len(cells), 'column')} separated by tabs; CoNLL-U has {CONLLU_WIDTH}"
         if not cells[0].replace("-", "").replace(".", "").isdecimal():
-            return f"the word number is {shortened(cells[0])!r}"
+            return f"the first column must be a word number, got {shortened(cells[0])!r}"
         if not cells[0].isdecimal():  # 3-4 is a contraction, 5.1 an omitted word
             return None
         return (cells[1], cells[place]) if cells[1].strip() and cells[place].strip() else "the word or its tag is empty"
@@ -143,12 +143,12 @@ def _conllu_parser(tag_column: str | None) -> Parse:
 
 
 def marks_entities(tags: Collection[str]) -> bool:
-    """Whether tags are of a scheme such as IOB2, and not parts of speech or the like."""
+    """Return whether the tags follow an entity scheme such as IOB2; tags such as parts of speech do not."""
     return (all(map(is_entity_tag, tags)) or _is_untyped(tags)) and any(tag != OUTSIDE for tag in tags)
 
 
 def _is_untyped(tags: Collection[str]) -> bool:
-    """Whether entities have no types: the tags are O, B and I, and nothing else."""
+    """Return whether entities have no types: all tags are O, B or I."""
     return OUTSIDE in tags and {*tags} <= {OUTSIDE, *PREFIXES}
 
 
@@ -178,7 +178,7 @@ def _check_tags(
 
 
 def _has_entities(counts: Counter[str]) -> bool:
-    """Whether nearly all tags follow an entity scheme such as BIO, and at least one is not `O`."""
+    """Return whether nearly all tags follow an entity scheme such as BIO, and at least one is not `O`."""
     if _is_untyped(counts):
         return len(counts) > 1
     known = {tag: count for tag, count in counts.items() if is_entity_tag(tag)}
@@ -188,7 +188,7 @@ def _has_entities(counts: Counter[str]) -> bool:
 def _describe_tags(counts: Counter[str], *, entities: bool, iob1: bool) -> str:
     names = shorten_list(sorted(counts))
     if iob1:
-        return "entities in IOB1, where B- occurs only between two neighbors; converted to IOB2"
+        return "entities in IOB1, where B- occurs only between adjacent entities of one type; converted to IOB2"
     if entities and _is_untyped(counts):
         return f"entities without types: {names}"
     if entities:
@@ -197,8 +197,8 @@ def _describe_tags(counts: Counter[str], *, entities: bool, iob1: bool) -> str:
     if counts.keys() == {OUTSIDE}:
         return "no entities: all words are O"
     known = sum(count for tag, count in counts.items() if is_entity_tag(tag))
-    few = f" (only {known:,} of {counts.total():,} are O, B-TYPE and the like)" if known else ""
-    return f"tags of words, such as parts of speech, not of entities: {names}{few}"
+    few = f" (only {known:,} of {counts.total():,} are entity tags such as O and B-TYPE)" if known else ""
+    return f"word tags, such as parts of speech, not entity tags: {names}{few}"
 
 
 def _broken_row(path: Path, words: Sequence[_Word], index: int) -> BadRow:

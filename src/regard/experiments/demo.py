@@ -1,7 +1,7 @@
 """The demo: train a translator from scratch in two minutes, score it, and show what it attends to.
 
-The synthetic dataset is an instrument, not a result: scores against its gold annotations show that the code works and
-what attention learns. A word-for-word dictionary is the baseline.
+The synthetic dataset is only an instrument: its gold annotations show that the code works and what attention learns. A
+word-for-word dictionary is the baseline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from regard.views.attention import attention_view, trace_maps
 from regard.views.report import report_view
 from regard.views.view import View
 
-NUM_ALIGNED = 200  # validation sentences that choose the head, and test sentences that measure it
+NUM_ALIGNED = 200  # number of validation sentences for choosing the head, and of test sentences for evaluating it
 REORDERED = "The agreement on the European Economic Area was signed in August 1992."  # zone économique européenne
 SENTENCES = (
     "The animal did not cross the street because it was too tired.",
@@ -46,7 +46,7 @@ class SyntheticScores:
     dictionary_compositional: Score
     pronouns: float  # share of held-out minimal pairs with the right il or elle; chance is 0.5
     head: AligningHead  # chosen on validation sentences
-    alignment_error_rate: float  # of that head on test sentences
+    alignment_error_rate: float  # of `head` on test sentences
 
     def rows(self) -> list[tuple[str, str, str]]:
         """(name, score, remark) for tables."""
@@ -70,14 +70,14 @@ class Demo:
     report: Path
 
 
-# The synthetic dataset has no noise and a small vocabulary, so every word can be a token of its own. The model is
+# The synthetic dataset has no noise and a small vocabulary, so every word can be one token. The model is
 # narrower than `tiny`: in two minutes the number of steps matters most.
 SETTINGS: dict[str, Any] = {
     "vocab_size": 4000,
     "separate_vocabularies": True,
     "batch_tokens": 1536,
     "dropout": 0.0,
-    "word_dropout": 0.25,  # without it, words that follow from the one before ("qu'" from "parce") attend to nothing
+    "word_dropout": 0.25,  # without it, words that the previous word determines ("qu'" after "parce") need no attention
     "d_model": 96,
     "d_ff": 192,
     "num_heads": 3,
@@ -89,7 +89,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def is_demo(folder: Path) -> bool:
-    """Whether a run in `folder` is one of this demo, so that nothing is lost when another demo replaces it."""
+    """Return whether the run in `folder` was written by this demo, so that another demo run may replace it."""
     if is_model_folder(folder):
         config = read_config(folder)
         settings = {**config.get("model", {}), **config.get("training", {})}
@@ -102,7 +102,7 @@ def is_demo(folder: Path) -> bool:
 
 
 def run_demo(out: Path, *, minutes: float, force: bool = False, progress: Progress) -> Demo:
-    """Train on the built-in synthetic dataset, score the model against the gold annotations, and write one page."""
+    """Train on the built-in synthetic dataset, evaluate the model with the gold annotations, and write one page."""
     settings = {**SETTINGS, "size": "tiny", "minutes": minutes, "force": force}
     request = TrainRequest.parse("translate", settings, out=out, progress=progress)
     translator: Translator = train_on_files(request, [], []).predictor
@@ -124,7 +124,7 @@ def _report(translator: Translator, scores: SyntheticScores, translations: Seque
 
     return report_view(
         title="What a small Transformer learned in a few minutes",
-        summary="English to French, built-in synthetic dataset; all scores are computed against its gold annotations.",
+        summary="English to French, built-in synthetic dataset; all scores use its gold annotations.",
         curves=training_curves(read_metrics(out), unit=TranslateObjective.loss_unit),
         scores=scores.rows(),
         samples=[(source, "", str(translation)) for source, translation in translated],
@@ -133,7 +133,7 @@ def _report(translator: Translator, scores: SyntheticScores, translations: Seque
 
 
 def measure(translator: Translator) -> SyntheticScores:
-    """All scores of the synthetic dataset for one translator."""
+    """Return all scores of a translator on the synthetic dataset."""
 
     def scores(pairs: Sequence[SyntheticPair]) -> tuple[Score, Score]:
         """BLEU of the translator and of the dictionary."""

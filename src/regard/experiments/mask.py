@@ -1,7 +1,7 @@
-"""What the causal mask is for: the same small language model, trained with and without it.
+"""The effect of the causal mask: the same small language model, trained with and without the mask.
 
-Without the mask a position sees the character that it has to predict and learns to copy it. The training loss falls to
-almost zero, but generation fails, because there the next character does not exist yet.
+Without the mask a position sees the character that it has to predict, and the model learns to copy this character. The
+training loss falls to almost zero, but generation fails, because the next character does not exist yet.
 
     python -c "from regard.experiments.mask import compare; print(compare())"
 """
@@ -32,10 +32,10 @@ VALIDATION_WINDOWS = 200  # at the end of the text
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """One training, with the mask or without."""
+    """The results of one training run, with or without the mask."""
 
     masked: bool
-    train_loss: float  # of the last steps
+    train_loss: float  # mean over the last steps
     generation_loss: float  # at the last position of each validation window, which sees no future
     known_words: float  # share of the generated words that occur in the text
     sample: str
@@ -68,10 +68,12 @@ def compare(
 ) -> Comparison:
     """Train twice on `text` (default: the built-in synthetic stories); only the mask differs."""
     if steps < LAST_STEPS:
-        raise UsageError(f"steps must be at least {LAST_STEPS}, not {steps}.", argument="steps", value=steps)
+        raise UsageError(f"steps must be at least {LAST_STEPS}, got {steps}.", argument="steps", value=steps)
     text = "\n".join(stories()) if text is None else text
     if len(text) < (VALIDATION_WINDOWS + BATCH_SIZE) * (CONTEXT_LENGTH + 1):
-        raise DataError(f"the text has {len(text):,} characters, too few to train on.", argument="text")
+        raise DataError(
+            f"the text has {len(text):,} characters, too few for training. Give a longer text.", argument="text"
+        )
     tokenizer = train_tokenizer([text], kind="char", vocab_size=1 << 16)
     config = GPTConfig(
         vocab_size=tokenizer.vocab_size,
@@ -131,7 +133,7 @@ def _train(model: GPT, ids: Tensor, steps: int) -> list[float]:
 
 @torch.no_grad()
 def _generate(model: GPT, tokenizer: Tokenizer, count: int) -> str:
-    """Sample character by character, each from a full forward pass, so that it also works without the mask."""
+    """Sample each character from a full forward pass, which also works without the mask."""
     ids = tokenizer.encode(PROMPT)
     for _ in range(count):
         logits = model(torch.tensor([ids[-CONTEXT_LENGTH:]]))[0, -1]

@@ -1,8 +1,8 @@
-"""What pretraining is worth, by number of labels: the same classifier from pretrained and from random weights.
+"""The benefit of pretraining by number of labels: the same classifier, trained from pretrained and from random weights.
 
-Both sides train on the same examples, in the same batches, with the same tokenizer and model size. Samples are
-stratified by label. Of one seed, a larger sample contains the smaller ones; each seed draws and trains again. Each side
-has its own learning rate: random weights need a higher one.
+Both models are trained on the same examples, in the same batches, with the same tokenizer and model size. Samples are
+stratified by label. For a given seed, larger samples contain the smaller ones. With each seed, new samples are drawn
+and both models are trained again. The learning rates differ, because random weights need a higher one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from regard.utils.errors import UsageError
 from regard.views.studies import Transfer
 
 ALL = "all"
-VAL_FRACTION = 0.1  # of the examples, if no validation file is given
+VAL_FRACTION = 0.1  # fraction of validation examples if no validation file is given
 Metric = Literal["accuracy", "F1", "Matthews"]
 SCORES = {"accuracy": "accuracy", "F1": "macro F1", "Matthews": "Matthews"}  # metric → name of its score
 
@@ -44,15 +44,17 @@ E = TypeVar("E")
 class TransferConfig(Config):
     """Options of the comparison."""
 
-    sizes: str = Field("100,1000,all", description="Numbers of labels to train on, and `all`.")
-    seeds: int = Field(3, ge=1, description="Repetitions, each with another sample and other random numbers.")
+    sizes: str = Field("100,1000,all", description="Numbers of labeled examples to train on; `all` uses every example.")
+    seeds: int = Field(3, ge=1, description="Number of repetitions, each with a different sample and seed.")
     metric: Metric = Field("accuracy", description="Metric to compare; F1 is the mean over the labels.")
     epochs: float = Field(3.0, gt=0, description="Training epochs.")
-    min_steps: int = Field(60, ge=1, description="Fewest training steps, for small samples.")
+    min_steps: int = Field(60, ge=1, description="Minimum number of training steps (matters for small samples).")
     batch_size: int = Field(32, ge=1, description="Examples per batch.")
-    max_seq_len: int = Field(128, ge=4, description="Longest text, in tokens.")
+    max_seq_len: int = Field(128, ge=4, description="Maximum length of a text, in tokens.")
     learning_rate: float | None = Field(
-        None, gt=0, description="Learning rate of the pretrained model (default: that of `regard train classify`)."
+        None,
+        gt=0,
+        description="Learning rate of the pretrained model (default: the same as in `regard train classify`).",
     )
     scratch_learning_rate: float = Field(5e-4, gt=0, description="Learning rate of the model with random weights.")
 
@@ -62,7 +64,7 @@ class TransferConfig(Config):
         return self
 
     def counts(self, num_examples: int) -> tuple[list[int], list[int]]:
-        """The sizes as numbers, those up to the number of examples and those above."""
+        """Return two lists: the sizes up to the number of examples, and the larger ones."""
         sizes = set()
         for part in (part.strip() for part in self.sizes.split(",")):
             if part != ALL and not (part.isdecimal() and int(part) > 1):
@@ -97,7 +99,7 @@ def transfer_curve(
     config = config or TransferConfig()
     check_folder(folder)
     if data is None and validation is not None:
-        message = "--validation needs training data; without it the built-in opinions are used."
+        message = "--validation needs training data. Give a training file, or remove --validation."
         raise UsageError(message, argument="validation", value=validation)
     named = {f"{role}_column": name for role, name in (columns or {}).items()}
     reader = SingleLabelReader(ClassifyTraining(val_fraction=VAL_FRACTION, skip_bad_rows=skip_bad_rows, **named))
@@ -107,7 +109,7 @@ def transfer_curve(
         message = f"--sizes {config.sizes}: there are {len(splits.train):,} training examples. Add {ALL!r}."
         raise UsageError(message, argument="sizes", value=config.sizes)
     if sizes[0] < len(splits.head.labels):
-        message = f"--sizes: {sizes[0]} examples cannot have {len(splits.head.labels)} labels. Give larger numbers."
+        message = f"--sizes: {sizes[0]} examples are too few for {len(splits.head.labels)} labels. Give larger numbers."
         raise UsageError(message, argument="sizes", value=sizes[0])
     for note in splits.notes:
         notify(note)
@@ -143,7 +145,7 @@ def transfer_curve(
 def _train(
     splits: Splits[LabelledExample], out: Path, weights: Path, rate: float | None, seed: int, config: TransferConfig
 ) -> dict[str, float]:
-    """The scores of a classifier that was trained from the weights of a folder."""
+    """Train a classifier from the weights of a folder and return its scores."""
     steps = round(config.epochs * math.ceil(len(splits.train) / config.batch_size))
     settings: dict[str, Any] = {
         "steps": max(config.min_steps, steps),
@@ -159,7 +161,7 @@ def _train(
 
 
 def write_seeded_init(folder: Path, out: Path, *, seed: int) -> None:
-    """Write an encoder with the shape and tokenizer of that in `folder`, but with random weights."""
+    """Write an encoder with random weights and with the shape and tokenizer of the encoder in `folder`."""
     from regard.checkpoint.predictors import load_predictor
     from regard.models.bert.model import Bert
     from regard.nn.init import seeded_init
@@ -170,7 +172,7 @@ def write_seeded_init(folder: Path, out: Path, *, seed: int) -> None:
 
 
 def stratified_sample(examples: Sequence[E], labels: Sequence[str], size: int, seed: int) -> list[E]:
-    """`size` examples with each label in proportion, at least once; it contains every smaller sample of the seed."""
+    """Draw `size` examples, stratified by label, at least one per label; includes all smaller samples of the seed."""
     order = list(range(len(examples)))
     random.Random(seed).shuffle(order)
     left = label_counts(labels, size)
@@ -183,10 +185,10 @@ def stratified_sample(examples: Sequence[E], labels: Sequence[str], size: int, s
 
 
 def label_counts(labels: Sequence[str], size: int) -> dict[str, int]:
-    """How many of `size` examples have each label: in proportion, at least 1, at least as many as with a smaller size.
+    """Return how many of `size` examples have each label: in proportion, but at least 1.
 
-    Each further example goes to the label that is most underrepresented (Sainte-Laguë). With this rule no count falls
-    when `size` grows.
+    Each further example goes to the label that is most underrepresented (Sainte-Laguë). With this rule no count
+    decreases when `size` increases.
     """
     available = Counter(labels)
     counts = dict.fromkeys(sorted(available), 1)

@@ -1,8 +1,8 @@
 """Autocomplete: the most probable next words of a text.
 
-Words are found token by token with a beam search over prefixes. The probability of a word is that of its tokens times
-the probability of a word boundary (space or punctuation) after them. If the text ends inside a word, only completions
-of that word count.
+Words are found token by token with a beam search over prefixes. The probability of a word is the product of its token
+probabilities and the probability of a word boundary (space or punctuation) after it. If the text ends inside a word,
+only completions of this word are suggested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.generation.decoder import Decoder
 BEAMS = 24  # prefixes in the beam
 MAX_WORD_CHARACTERS = 14  # for character tokenizers
 MAX_WORD_TOKENS = 5  # for subword tokenizers
-CACHED_PREFIXES = 64  # of the partial word (see WordTokens.spelling)
+CACHED_PREFIXES = 64  # cache size of WordTokens.spelling
 
 
 class Suggestion(NamedTuple):
@@ -38,7 +38,7 @@ class _Prefix(NamedTuple):
 
 
 class WordTokens:
-    """Masks of the tokens that can begin, continue or end a word, (V,) each; `texts` holds the text of each token."""
+    """Masks of the tokens that can begin, continue or end a word, each (V,), and the text of each token in `texts`."""
 
     def __init__(self, texts: Sequence[str], *, by_character: bool) -> None:
         self.texts, self.by_character = texts, by_character
@@ -50,7 +50,7 @@ class WordTokens:
         self.spelling = lru_cache(CACHED_PREFIXES)(self._spelling)
 
     def _spelling(self, rest: str) -> Tensor:
-        """Mask of the tokens that spell a prefix of `rest`, or all of it plus more of the same word: (V,)."""
+        """Mask (V,) of the tokens whose text is a prefix of `rest`, or is `rest` followed by more of the same word."""
 
         def spells(text: str) -> bool:
             return bool(text) and (rest.startswith(text) or (text.startswith(rest) and text[len(rest) :].isalnum()))
@@ -61,7 +61,7 @@ class WordTokens:
 def suggest(
     decoder: Decoder, prompt: str, *, encode: Callable[[str], Sequence[int]], word_tokens: WordTokens, count: int
 ) -> list[Suggestion]:
-    """The `count` most probable words after `prompt`, most probable first.
+    """Return the `count` most probable words after `prompt`, most probable first.
 
     `encode` must leave `word_tokens.longest` positions of the context free; words that do not fit are not found.
     """
@@ -92,10 +92,10 @@ def suggest(
 
 
 def _next_beams(beams: Sequence[_Prefix], log_probs: Tensor, word_tokens: WordTokens, partial: str) -> list[_Prefix]:
-    """The best continuations of the prefixes, most probable first, at most `BEAMS`."""
+    """Return up to `BEAMS` continuations of the prefixes, most probable first."""
     totals = log_probs + torch.tensor([prefix.log_prob for prefix in beams])[:, None]  # (beams, V)
     for row, prefix in enumerate(beams):
-        # First only tokens that spell the rest of the partial word; after that, tokens inside a word.
+        # First allow only tokens that spell the rest of the partial word, then tokens inside a word.
         rest = partial[len(prefix.text) :]
         inside = word_tokens.continues if prefix.text.strip() else word_tokens.begins
         allowed = word_tokens.spelling(rest) if rest else inside
@@ -111,6 +111,6 @@ def _next_beams(beams: Sequence[_Prefix], log_probs: Tensor, word_tokens: WordTo
 
 
 def _is_settled(words: dict[str, float], beams: Sequence[_Prefix], count: int) -> bool:
-    """Whether no prefix can still become one of the `count` best words."""
+    """Return whether no prefix can become one of the `count` best words any more."""
     best = sorted(words.values(), reverse=True)[:count]
     return len(best) == count and best[-1] > float(torch.tensor(beams[0].log_prob).exp())

@@ -1,10 +1,10 @@
-"""Chooses the decoder: compiled kernels or torch.
+"""Choose the decoder: compiled kernels or torch.
 
 The compiled kernels run on CPUs and are faster for small batches, which are bound by memory bandwidth. Large batches
-are bound by arithmetic, where torch's matrix products are faster. torch runs everywhere, and always when hooks are
-active on the model. Loading the kernels takes about a second, and compiling them on a new machine takes several. So
-`auto` uses them only when the estimated work of this call and all earlier calls exceeds that cost. The environment
-variable `REGARD_BACKEND` sets the backend for the whole process.
+are bound by arithmetic, where torch's matrix products are faster. torch runs on all devices, and is always used when
+hooks are active on the model. Loading the kernels takes about a second, and compiling them on a new machine takes
+several. So `auto` uses them only when the estimated work of this call and all earlier calls exceeds that cost. The
+environment variable `REGARD_BACKEND` sets the backend for the whole process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _seconds_in_torch = 0.0  # estimated time that this process has spent in torch's
 
 
 def _use_kernels(model: GPT | Transformer, blocks: int, rows: int, backend: Backend) -> bool:
-    """Whether to use the kernels for a call that computes `blocks` blocks, one token at a time."""
+    """Return whether to use the kernels for a call that computes `blocks` blocks, one token at a time."""
     global _seconds_in_torch
     requested = os.environ.get(VARIABLE, backend) if backend == "auto" else backend
     if requested not in BACKENDS:
@@ -95,12 +95,12 @@ def _use_kernels(model: GPT | Transformer, blocks: int, rows: int, backend: Back
 
 
 def _no_kernels(reason: str) -> UsageError:
-    message = f"the compiled kernels cannot run {reason}"
+    message = f"the compiled kernels cannot run {reason} Use the backend auto or torch (REGARD_BACKEND)."
     return UsageError(message, argument="backend", value="kernels", allowed=("auto", "torch"))
 
 
 def unsupported_reason(model: GPT | Transformer) -> str | None:
-    """Why the kernels cannot run this model; None if they can."""
+    """Return the reason why the kernels cannot run this model, or None."""
     if importlib.util.find_spec("numba") is None:
         return NO_NUMBA
     if any(isinstance(module, nn.Linear) and type(module) not in (nn.Linear, Linear) for module in model.modules()):
@@ -112,16 +112,16 @@ def unsupported_reason(model: GPT | Transformer) -> str | None:
         return "its mask is not causal"
     weight = model.output_weight
     if weight.device.type != "cpu":
-        return f"the model is on {weight.device.type}, and the kernels need a CPU"
+        return f"the model is on {weight.device.type}, but the kernels need a CPU"
     kinds = {str(param.dtype).removeprefix("torch.") for param in model.parameters()}
     if kinds - {"float32"}:
-        return f"the weights are {', '.join(sorted(kinds))}, and the kernels need float32"
+        return f"the weights are {', '.join(sorted(kinds))}, but the kernels need float32"
     return None
 
 
 @cache
 def _warn_without_numba() -> None:
-    log.warning("%s, so torch generates the text, which is slower. Run `pip install numba`", NO_NUMBA)
+    log.warning("%s, so torch is used for generation, which is slower. To fix this, run `pip install numba`", NO_NUMBA)
 
 
 @cache

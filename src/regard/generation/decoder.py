@@ -21,14 +21,14 @@ from regard.utils.errors import UsageError
 
 
 class Decoder(Protocol):
-    """Computes the logits of a batch of growing sequences. It has state: use one per search and thread."""
+    """Computes the logits of a batch of growing sequences. Stateful: use one decoder per search and thread."""
 
     @property
     def max_new_tokens(self) -> int | None:
         """The number of tokens that fit before positions run out; None if unlimited. Valid after prefill."""
 
     def prefill(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Reset the decoder and process ids (B, S), padded at the end to S from their lengths (B,).
+        """Reset the decoder and process ids (B, S), right-padded, with their lengths (B,).
 
         Returns the logits of the first generated token, (B, V).
         """
@@ -53,14 +53,14 @@ class SpeculativeDecoder(Decoder, Protocol):
         """Remove the last `count` tokens of every row."""
 
     def refill(self, rows: Tensor, ids: Tensor) -> None:
-        """Replace the context of these rows by ids (rows, T); T is 0 to the length of the longest row.
+        """Replace the context of these rows with ids (rows, T); T is 0 to the length of the longest row.
 
         `reorder` must not have repeated these rows.
         """
 
 
 class TorchSeq2SeqDecoder:
-    """An encoder-decoder with KV caches: the source, its keys and its values are computed once.
+    """An encoder-decoder with KV caches: the encoder output and its keys and values are computed once.
 
     The model must be in eval mode, since dropout would make the output random.
     """
@@ -126,11 +126,11 @@ class TorchGPTDecoder(SpeculativeDecoder):
         self._model = model
         self._vocab_size = vocab_size  # size of the tokenizer, if the output matrix has more rows
         self.caches: list[BlockCache] = []
-        self._padding: Tensor | None = None  # (rows,) padding before each text; None if there is none
+        self._padding: Tensor | None = None  # (rows,) number of padding tokens before each text; None without padding
 
     @property
     def max_new_tokens(self) -> int:
-        """Tokens that still fit into the context."""
+        """The number of tokens that still fit into the context."""
         return self._model.config.context_length - (self.caches[0].self_attention.length if self.caches else 0)
 
     @torch.no_grad()
@@ -201,7 +201,7 @@ def _check_eval(model: nn.Module) -> None:
 
 def check_fits(tokens: int, context_length: int) -> None:
     if tokens > context_length:
-        message = f"{tokens} tokens do not fit into a context of {context_length}."
+        message = f"{tokens} tokens exceed the context length, {context_length}."
         raise UsageError(message, argument="ids", value=tokens)
 
 

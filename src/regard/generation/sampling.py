@@ -8,12 +8,12 @@
 | min_p | – | keeps tokens with at least this fraction of the highest probability (Nguyen et al. 2024) |
 | repetition_penalty | θ | makes tokens that already occurred less probable (Keskar et al. 2019) |
 
-They apply in this order: penalty, temperature, top_k, top_p, min_p.
+The settings are applied in this order: repetition_penalty, temperature, top_k, top_p, min_p.
 
 When the context is full, generation continues from the last half of the text. Each row of a batch has its own context,
-so it gets the same tokens in a batch as alone. `lookup` is prompt lookup decoding, a form of speculative decoding: the
+so its tokens do not depend on the other rows. `lookup` is prompt lookup decoding, a form of speculative decoding: the
 draft tokens are those that followed an earlier occurrence of the last n-gram, and one forward pass verifies them. Each
-token is still sampled from the model's own distribution, so the output is the same, only faster.
+token is still sampled from the model's own distribution, so the output does not change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GeneratedToken(NamedTuple):
 
 
 class GenerationState:
-    """Generates a batch of texts: iterate to get the next token. `drop` a row to stop it early.
+    """Generates a batch of texts: iterate over it to get the tokens. Call `drop` to end a row early.
 
     An end token is the last token of its row. The first `prefix` tokens of every prompt always stay in the context.
     """
@@ -66,7 +66,7 @@ class GenerationState:
         self.texts = [list(prompt) for prompt in prompts]
         self.evicted = [0] * len(self.texts)  # tokens of each text that are not in the decoder's context
         self.sampler = Sampler(config, len(self.texts))
-        self.remaining = dict.fromkeys(range(len(self.texts)), config.max_new_tokens)  # of unfinished rows
+        self.remaining = dict.fromkeys(range(len(self.texts)), config.max_new_tokens)  # unfinished row → tokens left
 
     def drop(self, row: int) -> None:
         """Stop generating this row."""
@@ -105,13 +105,13 @@ class GenerationState:
         self.decoder.refill(torch.tensor(full, device=self.device), refilled)
 
     def _context_ids(self, row: int) -> list[int]:
-        """The ids of a text that enter the context. Half of the context stays free, or less if fewer tokens remain."""
+        """Return the ids of a text for the context. Half of the context stays free, or less if fewer tokens remain."""
         kept = keep_last(self.texts[row], self.context - min(self.remaining[row], self.context // 2), self.prefix)
         self.evicted[row] = len(self.texts[row]) - len(kept)
         return kept
 
     def _context_used(self, row: int) -> int:
-        """Tokens of a text in the decoder's context, before the newest token is added."""
+        """The number of tokens of a text in the decoder's context, before the newest token is added."""
         return len(self.texts[row]) - self.evicted[row] - 1
 
     def _draw(self, logits: Tensor, rows: Sequence[int]) -> Generator[GeneratedToken, None, Tensor]:
@@ -130,7 +130,7 @@ class GenerationState:
         return chosen
 
     def _draft_tokens(self, row: int) -> list[int]:
-        """The tokens that followed the most recent earlier occurrence of the last n-gram; empty if there is none."""
+        """The tokens that followed the most recent earlier occurrence of the last n-gram, if any."""
         text, limit = self.texts[row], min(self.remaining[row], self.context - self._context_used(row)) - 1
         last = text[-NGRAM:]
         for place in range(len(text) - NGRAM - 1, -1, -1):
@@ -176,8 +176,8 @@ class Sampler:
     def draw(self, logits: Tensor, before: Sequence[Sequence[int]], rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Sample from logits (rows, V): ids (rows,) and their log-probabilities before temperature and filters.
 
-        `before` holds the ids of each row so far, for the repetition penalty; `rows` are the indices of the rows in the
-        batch, which select their generators.
+        `before` contains the ids of each row so far, for the repetition penalty; `rows` are the indices of the rows in
+        the batch, which select their generators.
         """
         with one_thread():
             plain = logits.log_softmax(dim=-1)
@@ -193,7 +193,7 @@ class Sampler:
 
 
 def filtered_probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
-    """The distribution to sample from, (rows, V): filtered tokens have probability 0, the rest sums to 1."""
+    """Return the distribution to sample from, (rows, V): removed tokens have probability 0, the others sum to 1."""
     ranked, order = logits.sort(dim=-1, descending=True, stable=True)
     # Shift the maximum to 0 first, so that a tiny temperature cannot overflow to +inf.
     ranked = (ranked - ranked[:, :1]) / max(config.temperature, torch.finfo(ranked.dtype).tiny)
@@ -215,7 +215,7 @@ def filtered_probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
 
 
 def apply_repetition_penalty(logits: Tensor, before: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """Apply the repetition penalty: divide positive logits of tokens that occurred, multiply negative ones."""
+    """Apply the repetition penalty: for tokens that occurred, divide positive logits and multiply negative ones."""
     out = logits.clone()
     for row, ids in enumerate(before):
         seen = torch.tensor(sorted(set(ids)), dtype=torch.long, device=logits.device)
@@ -225,7 +225,7 @@ def apply_repetition_penalty(logits: Tensor, before: Sequence[Sequence[int]], pe
 
 
 def _draw(probabilities: Tensor, generator: torch.Generator) -> int:
-    """Inverse transform sampling in float64: one random number per token."""
+    """Draw tokens by inverse transform sampling in float64, with one random number per token."""
     levels = probabilities.double().cumsum(dim=0)
     point = torch.rand((), generator=generator, dtype=torch.float64).to(levels.device) * levels[-1]
     place = int(torch.searchsorted(levels, point, right=True))

@@ -2,13 +2,14 @@
 
 | here | in papers | meaning |
 |---|---|---|
-| log_prob | log P(y given x) | sum of the log-probabilities of all tokens of a sequence, the end token included |
-| length | \\|y\\| | number of those tokens, the end token included |
+| log_prob | log P(y given x) | sum of the log-probabilities of all tokens of a sequence, including the end token |
+| length | \\|y\\| | number of these tokens, including the end token |
 | score | s(y, x) | log_prob / length ** length_penalty |
 | num_beams | k | number of unfinished hypotheses at each step |
 
-Probabilities are the model's own: forbidden tokens are skipped, and the rest is not renormalized. Ties are broken by
-the better beam, then by the lower id. The functions take any `Decoder`; tokenization and batching happen elsewhere.
+Probabilities come from the model unchanged: forbidden tokens are skipped without renormalizing the others. Ties are
+broken by the better beam, then by the lower id. The functions take any `Decoder`; tokenization and batching happen
+elsewhere.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Hypothesis:
     """One output sequence with its log-probabilities."""
 
     ids: tuple[int, ...]  # without start and end token
-    token_log_probs: tuple[float, ...]  # of each id, and of the end token if it was reached
-    log_prob: float  # their sum
+    token_log_probs: tuple[float, ...]  # one for each id, and for the end token if it was reached
+    log_prob: float  # sum of token_log_probs
     score: float  # log_prob after the length penalty
     ended: bool  # False if the length limit came before an end token
     end_id: int | None = None  # the end token that was reached
@@ -53,14 +54,14 @@ def stream(
     Uses only the length limits of `config`.
     """
     if ids.dim() == 2 and len(ids) != 1:
-        message = f"stream takes one sequence, not {len(ids)}. Use beam_search with num_beams=1 for several."
+        message = f"stream takes one sequence, got {len(ids)}. Use beam_search with num_beams=1 for several."
         raise UsageError(message, argument="ids", value=tuple(ids.shape))
     _check_rows(ids, lengths)
     run = _Run(decoder, ids, lengths, (end_id,), forbidden_ids, config)
 
     def tokens() -> Iterator[tuple[int, float]]:
         while True:
-            log_prob, best = run.log_probs.max(dim=-1)  # ties to the lowest id
+            log_prob, best = run.log_probs.max(dim=-1)  # the lowest id in case of a tie
             run.length += 1
             if not math.isfinite(log_prob.item()):
                 raise no_probabilities()
@@ -85,16 +86,16 @@ def beam_search(
     config: SearchConfig | None = None,
     prefer_ends: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Beam search: the `n_best` hypotheses of each row of ids (B, S) with lengths (B,), best first.
+    """Beam search: return the `n_best` hypotheses for each row of ids (B, S) with lengths (B,), best first.
 
-    Each step ranks the continuations of a sentence's beams. Of the first `num_beams`, those that end are finished. The
-    first `num_beams` that do not end become the next beams. A sentence is done when it has `n_best` finished hypotheses
-    and no beam can beat the worst of them, even if all its further tokens had probability 1. With one beam, the search
-    is greedy and stops at the first end token.
+    Each step ranks the continuations of a sentence's beams. Of the best `num_beams` continuations, those with an end
+    token are finished. The best `num_beams` without an end token become the next beams. A sentence is done when it has
+    `n_best` finished hypotheses and no beam can reach a better score than the worst of them, even if all further tokens
+    had probability 1. With one beam, the search is greedy and stops at the first end token.
 
-    If the length limit comes before `n_best` hypotheses are finished, unfinished ones fill the list, after the finished
-    ones. Without `prefer_ends` they are ranked by score among the finished ones: a translation should end, a text
-    continuation need not. `other_ends` are further end tokens.
+    If the length limit comes before `n_best` hypotheses are finished, unfinished hypotheses fill the list, after the
+    finished ones. Without `prefer_ends`, finished and unfinished hypotheses are ranked together by score: a translation
+    should end, a text continuation need not. `other_ends` are further end tokens.
     """
     _check_rows(ids, lengths)
     if not len(ids):
@@ -109,7 +110,7 @@ def beam_search(
 
 
 class _Run:
-    """A running decoder with the log-probabilities of the next tokens, forbidden ones masked."""
+    """A running decoder and the log-probabilities of the next tokens; forbidden tokens have -inf."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class _Run:
         self.log_probs = self._allowed(logits)  # (rows, V) of the next token
 
     def _limits(self, lengths: list[int]) -> list[int]:
-        """The length limit of each sentence, its end token included."""
+        """Return the length limit of each sentence, including its end token."""
         config = self.config
         longest = min(n for n in (config.max_new_tokens, self._decoder.max_new_tokens) if n is not None)
         if config.max_len_a is None:
@@ -164,11 +165,11 @@ class _Beams:
         batch = len(run.log_probs)
         self.run, self.config, self.prefer_ends = run, run.config, prefer_ends
         self.finished: list[list[Hypothesis]] = [[] for _ in range(batch)]
-        self.sentences = list(range(batch))  # indices of the unfinished ones
+        self.sentences = list(range(batch))  # indices of the unfinished sentences
         self.beam_size = 1  # beams of a sentence: 1 before the first step
         # In float64, so that rounding does not affect the ranking of long sums.
         self.totals = torch.zeros(batch, 1, dtype=torch.float64)  # (A, beam_size), best first
-        self.history: list[tuple[list[int], list[int], list[float]]] = []  # of each step: parent rows, ids, log-probs
+        self.history: list[tuple[list[int], list[int], list[float]]] = []  # per step: parent rows, ids, log-probs
 
     def advance(self) -> bool:
         """Add one token to every beam; returns False when all sentences are done."""
@@ -190,10 +191,11 @@ class _Beams:
         return True
 
     def _candidates(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence, best first: totals, parent rows, ids and log-probabilities.
+        """Return the best continuations of each sentence, best first: totals, parent rows, ids and log-probabilities.
 
         Each is (A, C) with C ≤ (1 + number of end tokens) · num_beams, so that num_beams candidates remain even if
-        every beam contributes all of its end tokens. They are ranked on the CPU: not every accelerator has float64.
+        every beam contributes all of its end tokens. Ranking runs on the CPU, because not every accelerator supports
+        float64.
         """
         run, sentences = self.run, len(self.sentences)
         count = (1 + len(run.ends)) * self.config.num_beams
@@ -231,11 +233,11 @@ class _Beams:
                 self._rank(hypotheses, sentence)
 
     def _rank(self, hypotheses: list[Hypothesis], sentence: int) -> None:
-        """Set the finished hypotheses of a sentence to the best of these; the sort is stable."""
+        """Store the `n_best` best of `hypotheses` as the finished ones of a sentence (ties keep their order)."""
         self.finished[sentence] = sorted(hypotheses, key=lambda h: -h.score)[: self.config.n_best]
 
     def _unfinished(self, best_totals: list[float]) -> list[int]:
-        """The indices of the sentences to continue, given the log-probability of their best beam."""
+        """Return the indices of the sentences to continue, given the log-probability of their best beam."""
         config, length = self.config, self.run.length
         unfinished = []
         for a, (sentence, total) in enumerate(zip(self.sentences, best_totals, strict=True)):
@@ -253,7 +255,7 @@ class _Beams:
         return hypotheses[-1].score if len(hypotheses) == self.config.n_best else NEG_INF
 
     def _trace(self, row: int, last_id: int, last_log_prob: float) -> Hypothesis:
-        """The full hypothesis of a candidate: follow the parent rows back to the first token."""
+        """Return the full hypothesis of a candidate by following the parent rows back to the first token."""
         ids, log_probs = [last_id], [last_log_prob]
         for step_rows, step_ids, step_log_probs in reversed(self.history):
             ids.append(step_ids[row])
@@ -265,8 +267,8 @@ class _Beams:
 def top_of_rows(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Top-k of each row of scores (rows, V): values and indices (rows, count), ties to the lowest index.
 
-    `topk` does not specify which of several equal scores it returns. So this takes one score more than needed; a row
-    with two equal neighbors, which is rare, is sorted in full.
+    `topk` does not specify which of several equal scores it returns. So this function requests one more score than
+    needed; a row with two equal scores, which is rare, is sorted in full.
     """
     values, places = scores.topk(min(count + 1, scores.shape[1]), dim=1)
     equal = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > NEG_INF)
@@ -300,11 +302,11 @@ def _check_ids(vocab_size: int, ends: Collection[int], forbidden: Collection[int
     for name, ids in (("end_id", ends), ("forbidden_ids", forbidden)):
         for i in ids:
             if not 0 <= i < vocab_size:
-                message = f"{name} must be in the vocabulary, 0 to {vocab_size - 1}, not {i}."
+                message = f"{name} must be in the vocabulary, 0 to {vocab_size - 1}, got {i}."
                 raise UsageError(message, argument=name, value=i)
     if both := sorted({*ends} & {*forbidden}):
         message = f"the end token {both[0]} is among forbidden_ids, so no sequence could end. Remove it."
         raise UsageError(message, argument="forbidden_ids", value=both[0])
     if len({*forbidden, *ends}) == vocab_size and not can_end_at_once:
-        message = "forbidden_ids leave only end tokens, which min_new_tokens does not allow at first."
+        message = "forbidden_ids leave only end tokens, which min_new_tokens forbids at first. Allow other tokens."
         raise UsageError(message, argument="forbidden_ids", value=tuple(forbidden))

@@ -1,7 +1,7 @@
 """Streaming: turn ids into chunks of text as they arrive. A chunk is final once it is returned.
 
 A token may be a part of a character or word, and the next token may change how the last word is written. So the last
-word is held back until something follows it. The caller provides `decode`; this module does not depend on models.
+word is returned only when more text follows. The caller provides `decode`; this module does not depend on models.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from regard.utils.errors import RegardError
 
 Decode = Callable[[Sequence[int]], str]
 WINDOW = 64  # after this many ids the oldest ones are dropped, if possible
-OVERLAP = 16  # ids decoded together on each side of the boundary
+OVERLAP = 16  # number of ids on each side of the boundary that are decoded together
 
 
 class TextStream:
     """Turns a growing sequence of ids into chunks of text; joined, the chunks equal `decode` of all ids.
 
     `decode` may rewrite the last word of a text when another id follows, but not the words before it. `byte_ids` are
-    tokens for single bytes (byte fallback): a run of them is decoded as a whole, once it is complete.
+    tokens for single bytes (byte fallback): a run of byte tokens is decoded only when it is complete.
     """
 
     def __init__(self, decode: Decode, byte_ids: Collection[int] = ()) -> None:
@@ -58,7 +58,7 @@ class TextStream:
 
 
 def text_chunks(decode: Decode, ids: Iterable[int], byte_ids: Collection[int] = ()) -> Iterator[str]:
-    """Yields the text of `ids` in chunks as they arrive."""
+    """Yield the text of `ids` in chunks as the ids arrive."""
     text = TextStream(decode, byte_ids)
     yield from filter(None, map(text.push, ids))
     if rest := text.finish():
@@ -66,7 +66,7 @@ def text_chunks(decode: Decode, ids: Iterable[int], byte_ids: Collection[int] = 
 
 
 def final_length(text: str) -> int:
-    """The length of the final part of a growing text: all but its last word and the space before it.
+    """Return the length of the final part of a growing text: all but its last word and the space before it.
 
     A wide character counts as a word, so scripts without spaces are streamed character by character.
     """
@@ -77,7 +77,7 @@ def final_length(text: str) -> int:
 
 
 def decode_after(decode: Decode, before: Sequence[int]) -> Decode:
-    """`decode` for ids that follow `before`. Many decoders drop the space before the first word of a text."""
+    """Decode ids that follow `before`, because many decoders drop the space before the first word of a text."""
     start = len(decode(before))
     return lambda ids: decode([*before, *ids])[start:]
 
@@ -85,9 +85,10 @@ def decode_after(decode: Decode, before: Sequence[int]) -> Decode:
 class StoppingStream:
     """Turns a growing sequence of ids into chunks of text, up to the first stop string, which is never returned.
 
-    A possible beginning of a stop string is held back, and so is an incomplete character. More ids must only append to
-    the decoded text, as with characters and bytes; the text of a token may depend on a few tokens before it. Only the
-    last ids are decoded again with each new one, so the cost per token does not grow with the text.
+    A possible beginning of a stop string is not returned until the next ids rule it out; the same applies to an
+    incomplete character. More ids must only append to the decoded text, as with characters and bytes; the text of a
+    token may depend on a few tokens before it. Only the last ids are decoded again with each new id, so the cost per
+    token does not grow with the text.
     """
 
     def __init__(self, decode: Decode, stops: Sequence[str] = ()) -> None:
@@ -101,7 +102,7 @@ class StoppingStream:
 
     @property
     def text(self) -> str:
-        """The text so far, without a stop string."""
+        """The text so far, without the stop string."""
         return "".join((*self._done_text, self._tail))
 
     def push(self, new_id: int) -> str | None:

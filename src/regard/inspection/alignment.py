@@ -1,9 +1,10 @@
 """Word alignments from cross-attention, and their error rate.
 
-A target word is aligned with the source word that it attends to most. Attention works on tokens: the weights of the
-tokens of a source word are added, those of a target word averaged. The head is chosen on validation sentences, never
-on the test. A head may attend to the source word when a target token is its input ("reading") or one step earlier,
-when the token is its output ("writing"); both are tried (Chen et al. 2020 call the first one shifted attention).
+A target word is aligned with the source word that it attends to most. Attention works on tokens: weights are summed
+over the tokens of a source word and averaged over the tokens of a target word. The head is chosen on validation
+sentences, never on test sentences. A head may attend to the source word when a target token is its input ("reading") or
+one step earlier, when the token is its output ("writing"); both variants are tried (Chen et al. 2020 call the first
+variant shifted attention).
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ class AlignedPair:
 
 @dataclass(frozen=True)
 class AligningHead:
-    """The head that is read as an alignment."""
+    """The cross-attention head whose weights are used as the word alignment."""
 
-    address: str  # of a cross-attention
+    address: str  # address of a cross-attention layer
     head: int
     when: str  # "reading" or "writing" the target token
-    error_rate: float = float("nan")  # on the sentences that it was chosen on
+    error_rate: float = float("nan")  # on the sentences that were used to choose the head
 
     def __str__(self) -> str:
         return f"{self.address} head {self.head}, when {self.when} a token"
@@ -76,7 +77,7 @@ def word_links(translator: Translator, source: str, target: str, head: AligningH
 def choose_head(translator: Translator, pairs: Sequence[AlignedPair]) -> AligningHead:
     """The cross-attention head with the lowest alignment error rate on `pairs`."""
     if not pairs:
-        raise UsageError("choosing a head needs at least one pair with gold alignments.", argument="pairs")
+        raise UsageError("pairs is empty. Give at least one pair with gold alignments.", argument="pairs")
     predicted: dict[tuple[str, int, str], list[frozenset[Link]]] = {}
     for pair in pairs:
         trace = translator.trace(pair.source, pair.target)
@@ -109,7 +110,7 @@ def word_weights(
 
 
 def _membership(tokenizer: Tokenizer, text: str, words: Sequence[Span]) -> Tensor:
-    """Which tokens belong to which word: (words, tokens) of zeros and ones, by shared characters."""
+    """Return a matrix (words, tokens) that is 1 where a token shares characters with a word, else 0."""
     spans = tokenizer.token_spans(text)
     table = [[float(span.start < end and start < span.end) for span in spans] for start, end in words]
     return torch.tensor(table, dtype=torch.float64).view(len(words), len(spans))

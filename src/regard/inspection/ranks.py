@@ -1,14 +1,14 @@
-"""The rank of value matrices: how much W^V · W^O of a head can pass on, and how much of it a text needs.
+"""The rank of OV matrices, W^V · W^O of each head, and the loss of a text after truncating them.
 
-A head passes x · W^V · W^O to the positions that attend to x. The product is a D × D matrix made of two factors,
-D × Dh and Dh × D, so its rank is Dh at most. Its singular values say how strongly each direction is passed on. The loss
-after truncating the small ones, rank by rank, shows how many a text needs.
+A head passes x · W^V · W^O to the positions that attend to x. The product is a D × D matrix with two factors, D × Dh
+and Dh × D, so its rank is at most Dh. Its singular values show how strongly each direction is passed on. The loss after
+truncating the smallest singular values shows how high a rank the text needs.
 
 | here | lecture | shape |
 |---|---|---|
 | down | V_down, the head's part of W^V | (H, D, Dh) |
 | up | V_up, the head's part of W^O | (H, Dh, D) |
-| down @ up | the value matrix | (H, D, D) |
+| down @ up | the value matrix (OV matrix) | (H, D, D) |
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ValueFactors:
-    """The two factors of the value matrix of every head of one attention, in float64."""
+    """The two factors of the OV matrix of every head of one attention layer, in float64."""
 
     down: Tensor  # (H, D, Dh)
     up: Tensor  # (H, Dh, D)
 
     @property
     def product(self) -> Tensor:
-        """The value matrix of every head, (H, D, D): y = x @ product[h]."""
+        """The OV matrix of every head, (H, D, D): y = x @ product[h]."""
         return self.down @ self.up
 
     def spectrum(self) -> Tensor:
-        """The singular values of the product, (H, Dh), the largest first; D - Dh more are zero."""
+        """The singular values of the product, (H, Dh), largest first; the other D - Dh are zero."""
         values: Tensor = torch.linalg.svdvals(self._core()[1])
         return values
 
     def ranks(self) -> list[int]:
-        """The rank of each head's product, by numpy's usual tolerance."""
+        """The rank of each head's product, with numpy's default tolerance."""
         return [int(rank) for rank in torch.linalg.matrix_rank(self.product)]
 
     def truncated_up(self, rank: int) -> Tensor:
-        """The `up` that makes the product the nearest matrix of that rank: (H, Dh, D)."""
+        """Return `up` (H, Dh, D) such that the product is the nearest matrix of this rank."""
         basis, core = self._core()
         strongest: Tensor = torch.linalg.svd(core).Vh[:, :rank] @ basis  # (H, rank, D): output directions
         return self.up @ strongest.transpose(1, 2) @ strongest
@@ -66,14 +66,14 @@ class ValueFactors:
 
 
 def value_factors(attention: MultiHeadAttention) -> ValueFactors:
-    """The factors of each head's value matrix. Heads that share keys and values share `down`."""
+    """Return the factors of each head's OV matrix. Heads that share keys and values share `down`."""
     down = torch.from_numpy(projections_of(attention)[2]).double()
     up = attention.out_proj.weight.detach().cpu().double().T.reshape(attention.num_heads, attention.head_dim, -1)
     return ValueFactors(down, up)
 
 
 def factors_of(model: nn.Module) -> dict[str, ValueFactors]:
-    """Address → the value factors of every attention of a model."""
+    """Return the factors of every attention layer of a model, by address."""
     return {address: value_factors(module) for address, (_, module) in attentions_of(_merged(model)).items()}
 
 
@@ -88,12 +88,12 @@ def _merged(model: nn.Module) -> nn.Module:
 
 
 def truncate_values(model: nn.Module, rank: int) -> nn.Module:
-    """A copy of a model whose heads pass values through at most `rank` directions.
+    """Return a copy of a model in which each OV matrix has at most the rank `rank`.
 
-    Each head's W^V · W^O is replaced by the nearest matrix of that rank. The effect of biases is unchanged.
+    Each head's W^V · W^O is replaced with the nearest matrix of this rank. The effect of biases is unchanged.
     """
     if rank < 0:
-        raise UsageError(f"the rank must be 0 or more, not {rank}.", argument="rank", value=rank)
+        raise UsageError(f"the rank must be at least 0, got {rank}.", argument="rank", value=rank)
     truncated = _merged(model)
     for _, attention in attentions_of(truncated).values():
         _truncate(attention, rank)
@@ -114,7 +114,7 @@ def _truncate(attention: MultiHeadAttention, rank: int) -> None:
 
 
 def rank_curve(predictor: Any, text: str, *, target: str | Translation | None = None) -> dict[int, float]:
-    """Rank → loss with all value matrices truncated to that rank; the last is the loss of the unchanged model.
+    """Return the loss by rank with all OV matrices truncated; the last entry is the loss of the unchanged model.
 
     The loss of a language model is that of `text`. The loss of a translator is that of a translation of `text`:
     `target`, or the translation of the unchanged model.
@@ -136,7 +136,7 @@ def rank_curve(predictor: Any, text: str, *, target: str | Translation | None = 
 
 
 def value_ranks(predictor: Any, text: str, *, target: str | Translation | None = None) -> Ranks:
-    """The spectra of all attentions, and the loss by rank of `text`, or of its translation."""
+    """Return the singular values of all attention layers, and the loss by rank of `text` or of its translation."""
     factors = factors_of(predictor.model)
     return Ranks(
         d_model=predictor.model.config.d_model,

@@ -1,8 +1,8 @@
 """Word senses: the vector that a word has in each sentence, layer by layer.
 
-In the embedding table of an encoder a word has one vector, whatever its sense. Each block adds context, and the vectors
-separate by sense. This is measured without training: does the sentence with the nearest vector, by cosine, use the word
-in the same sense? The baseline is to always choose the most frequent sense.
+In the embedding table of an encoder a word has one vector for all its senses. Each block adds context, which separates
+the vectors by sense. The measurement needs no training: does the sentence in which the word's vector has the highest
+cosine similarity use the word in the same sense? The baseline is to always choose the most frequent sense.
 
 | layer | vector of a word, the mean over its tokens |
 |---|---|
@@ -35,13 +35,13 @@ from regard.tokenizers.tokenizer import Tokenizer
 from regard.utils.errors import DataError, UsageError, shorten_list, unknown
 from regard.views.studies import NUM_NEIGHBORS, STATIC, LayerSenses, Senses, Vectors, WordSenses
 
-TIE = 2e-7  # cosines that differ by less are equal: the vectors are rounded
+TIE = 2e-7  # cosines that differ by less count as equal, because of rounding
 CHUNK = 1024  # sentences that are compared with all others in one product
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A sentence near another one, and the sense of the word in it."""
+    """A sentence, its similarity to another sentence, and the sense of its word."""
 
     text: str
     sense: str
@@ -49,7 +49,7 @@ class Neighbor:
 
 
 def senses(model: Any, sentences: Path | str | None = None, *, skip_bad_rows: bool = False) -> Senses:
-    """For each layer of an encoder: how often the nearest sentence uses a word in the same sense.
+    """Measure for each layer of an encoder how often the nearest sentence uses a word in the same sense.
 
     `model` is the predictor of an encoder, with any head. `sentences` is a table with the columns word, sense and
     sentence; without it the built-in sentences with bank, spring and run are used.
@@ -60,7 +60,7 @@ def senses(model: Any, sentences: Path | str | None = None, *, skip_bad_rows: bo
 
 
 def _embedder(model: Any) -> Embedder:
-    """The encoder of a predictor, whatever its head."""
+    """Return the encoder of a predictor with any head."""
     embedder = Embedder.adapt(model) if isinstance(model, Predictor) else None
     if embedder is None:
         raise UsageError(f"model must be a predictor with an encoder, got {model!r}.", argument="model")
@@ -68,10 +68,10 @@ def _embedder(model: Any) -> Embedder:
 
 
 def word_senses(model: Any, sentences: Sequence[SenseSentence]) -> Senses:
-    """How each layer of an encoder represents words with several senses; each word is compared with itself only."""
+    """How each layer of an encoder represents words with several senses; each word is compared only with itself."""
     embedder = _embedder(model)
     if not sentences:
-        message = "there are no sentences to compare. Give some with a word that has at least two senses."
+        message = "sentences is empty. Give sentences with a word that has at least two senses."
         raise UsageError(message, argument="sentences")
     vectors = word_vectors(embedder, sentences)
     words = []
@@ -109,7 +109,9 @@ def nearest_sentences(
         raise UsageError(f"the word {word!r} is not in {text!r}.", argument="text", value=text)
     others = [sentence for sentence in sentences if sentence.word == word and sentence.text != text]
     if count < 1 or not others:
-        message = f"cannot list {count} of {len(others)} other sentences with {word!r}."
+        message = (
+            f"count must be at most the number of other sentences ({len(others)}), got {count}; the word is {word!r}."
+        )
         raise UsageError(message, argument="count", value=count)
     vectors = word_vectors(embedder, [SenseSentence(text, word, start, ""), *others])
     name = str(embedder.bert.config.num_layers if layer is None else layer)
@@ -122,7 +124,7 @@ def nearest_sentences(
 
 
 def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict[str, Vectors]:
-    """Layer → the vector of each sentence's word, (sentences, D): the mean over its tokens."""
+    """Return for each layer the vector of each sentence's word, (sentences, D): the mean over its tokens."""
     bert, tokenizer = embedder.bert, embedder.tokenizer
     encoded = [_encode(tokenizer, sentence, embedder.max_seq_len) for sentence in sentences]
     hooks = {"0": "embedding", **{str(block + 1): f"encoder.{block}" for block in range(len(bert.encoder))}}
@@ -141,7 +143,7 @@ def word_vectors(embedder: Embedder, sentences: Sequence[SenseSentence]) -> dict
 
 
 def _encode(tokenizer: Tokenizer, sentence: SenseSentence, max_seq_len: int) -> tuple[list[int], slice]:
-    """[CLS] … [SEP], and the tokens of the word; of a long text, the part around the word."""
+    """Return [CLS] … [SEP] and the positions of the word's tokens; a long text is truncated around the word."""
     spans = tokenizer.token_spans(sentence.text)
     end = sentence.start + len(sentence.word)
     inside = [
@@ -177,7 +179,7 @@ def _compare(word: str, sentences: Sequence[SenseSentence], vectors: dict[str, V
 
 
 def _compare_layer(name: str, vectors: Vectors, labels: Sequence[str], senses: Sequence[str]) -> LayerSenses:
-    # Equally near sentences count as the most frequent of their senses, which has the lowest priority number.
+    # If several sentences are equally near, their most frequent sense counts; it has the lowest priority number.
     by_frequency = sorted(senses, key=lambda sense: (-labels.count(sense), sense))
     priority = np.array([by_frequency.index(label) for label in labels])
     member = np.array([[label == sense for sense in senses] for label in labels], dtype=np.float64)

@@ -1,7 +1,7 @@
-"""The arrays of one multi-head attention, read from a real forward pass, for the figure of its five steps.
+"""The arrays of one multi-head attention from a forward pass, for the figure of its five steps.
 
-Hooks observe the input, V and the heads. Q, K and the weights are those of the trace, the matrices are parameters of
-the module. The output is the module's own last multiplication of the observed heads.
+Hooks observe the input, V and the heads. Q, K and the weights come from the trace, and the matrices are parameters of
+the module. The output is computed from the observed heads with the module's output projection.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from regard.views.steps import AttentionSteps
 def attention_steps(
     model: nn.Module, run: Callable[[], Trace], *, address: str | None = None, batch: int = 0
 ) -> AttentionSteps:
-    """The steps of the attention at `address` (default: `choose_attention`) for one text of a forward pass.
-
-    `run` calls the model inside `capture` and returns the trace; of several passes the last one is shown.
+    """Return the steps of the attention at `address` (default: `choose_attention`) for one text of a forward pass.
+    `run` calls the model inside `capture` and returns the trace; after several passes, the last one is used.
     """
     address = choose_attention(model, address)
     path, attention = attentions_of(model)[address]
@@ -39,7 +38,7 @@ def attention_steps(
         output = attention.out_proj(heads.transpose(1, 2).flatten(2))
 
     def of_text(values: Tensor, count: int) -> npt.NDArray[Any]:
-        """One text's (…, tokens, size) without padding, for every head."""
+        """Return the values of one text, (…, tokens, size), without padding, for every head."""
         values = _repeat_kv(values, attention) if values.dim() == 4 else values
         return _array(values[batch, ..., :count, :])
 
@@ -78,7 +77,7 @@ def choose_attention(model: nn.Module, address: str | None) -> str:
 
 
 def attentions_of(model: nn.Module) -> dict[str, tuple[str, MultiHeadAttention]]:
-    """Address → path and module of every multi-head attention."""
+    """Return path and module of every multi-head attention, by address."""
     addresses = addresses_of(model)
     return {
         addresses[module.attention_hook]: (path, module)
@@ -111,7 +110,7 @@ def _residual(model: nn.Module, path: str) -> Residual | None:
 
 
 def _remarks(attention: MultiHeadAttention, residual: Residual | None) -> dict[int, str]:
-    """Step → what this model does beyond the figure."""
+    """Return for each step what this model computes beyond the figure."""
     has_bias, num_heads, num_kv_heads = attention.out_proj.bias is not None, attention.num_heads, attention.num_kv_heads
     changes = {
         "scaled to length √d_k (RMS norm)": attention.norm,
@@ -122,7 +121,7 @@ def _remarks(attention: MultiHeadAttention, residual: Residual | None) -> dict[i
         (residual is not None and residual.placement == "pre", 2, "Drawn after the norm that precedes the attention."),
         (has_bias, 3, "A bias is added to each product."),
         (num_kv_heads != num_heads, 3, f"The {num_heads} heads share {num_kv_heads} sets of keys and values."),
-        (changed, 4, f"Q and K are drawn as scored: {changed}."),
+        (changed, 4, f"Q and K are drawn as used in the scores: {changed}."),
         (has_bias, 5, "A bias is added to the product."),
     ]
     steps = sorted({step for applies, step, _ in remarks if applies})

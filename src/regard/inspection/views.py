@@ -1,4 +1,4 @@
-"""From a predictor and an input to a view. One function for each registered view (see `views/specs.py`)."""
+"""Create views from a predictor and an input, with one function for each registered view (see `views/specs.py`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def attention(predictor: Predictor[Any], inputs: Sequence[Any], config: AttentionOptions) -> View:
-    """Every attention over an input."""
+    """Show all attention layers for an input."""
     trace, note = predictor.traced(inputs, config.target)
     maps = trace_maps(trace)
     view = attention_view(maps, title=_title(inputs), note=note, initial=config.address or default_map(maps))
@@ -45,7 +45,7 @@ def attention(predictor: Predictor[Any], inputs: Sequence[Any], config: Attentio
 
 
 def steps(predictor: Predictor[Any], inputs: Sequence[Any], config: AttentionOptions) -> View:
-    """How one attention over an input is computed."""
+    """Show how one attention layer is computed for an input."""
     root = predictor.trace_root
     address = choose_attention(root, config.address)
     # An encoder that feeds a decoder has finished before the first output token.
@@ -56,22 +56,22 @@ def steps(predictor: Predictor[Any], inputs: Sequence[Any], config: AttentionOpt
 
 
 def ranks(predictor: Any, inputs: Sequence[Any], config: TargetOptions) -> View:
-    """How many ranks of each head's values a text needs."""
+    """Show the singular values of OV matrices, and the loss of a text by rank."""
     spectra = value_ranks(predictor, *inputs, target=config.target)
     return _with_input(ranks_view(spectra, title=_title(inputs)), inputs)
 
 
 def targets(predictor: Any, inputs: Sequence[Any], config: None) -> View:
-    """What a language model has to predict at each position of a text."""
+    """Show what a language model has to predict at each position of a text."""
     return _with_input(causal_view(causal_training(predictor, *inputs), title=_title(inputs)), inputs)
 
 
 @torch.no_grad()
 def causal_training(generator: Any, text: str) -> CausalTraining:
-    """Targets and losses of one forward pass over `text`, cut after the context length."""
+    """Return targets and losses of one forward pass over `text`, truncated to the context length."""
     ids = generator.tokenizer.encode(text)[: generator.model.config.context_length]
     if len(ids) < 2:
-        message = "a text of fewer than two tokens has nothing to predict. Give a longer one."
+        message = "the text must have at least two tokens. Give a longer text."
         raise UsageError(message, argument="inputs", value=text)
     batch = torch.tensor([ids], device=generator.model.output_weight.device)
     losses = F.cross_entropy(generator.model(batch)[0, :-1], batch[0, 1:], reduction="none")
@@ -81,7 +81,7 @@ def causal_training(generator: Any, text: str) -> CausalTraining:
 
 
 def inputs(predictor: Any, inputs: Sequence[Any], config: None) -> View:
-    """What enters an encoder."""
+    """Show the input vectors of an encoder."""
     sums = input_sums(predictor, inputs[0] if len(inputs) == 1 else (inputs[0], inputs[1]))
     return _with_input(inputs_view(sums, title=_title(inputs)), inputs)
 
@@ -103,7 +103,7 @@ def input_sums(predictor: EncoderPredictor[Any], text: str | tuple[str, str]) ->
 
 
 def answer(predictor: Any, inputs: Sequence[Any], config: None) -> View:
-    """Where in its passage an answer starts and ends."""
+    """Show where in the passage the answer starts and ends."""
     if len(inputs) < 2:
         raise UsageError("give two texts: a question and a passage.", argument="inputs", value=len(inputs))
     marks = span_marks(predictor, inputs[0], inputs[1])
@@ -113,8 +113,8 @@ def answer(predictor: Any, inputs: Sequence[Any], config: None) -> View:
 def span_marks(predictor: QuestionAnswerer, question: str, passage: str) -> SpanMarks:
     """The start and end probabilities of all tokens of a passage, with the best answers.
 
-    A token in several windows has its highest logits, as in the search for the best span. If "no answer" is allowed,
-    it takes part in the softmax.
+    A token in several windows has its highest logits, as in the search for the best span. If "no answer" is allowed, it
+    is included in the softmax.
     """
     (answer,) = predictor.predict([(question, passage)])
     (encoded,) = predictor.encode([(question, passage)], stride=predictor.config.stride)

@@ -1,8 +1,9 @@
-"""F1 of entities, counted as by `conlleval` and by seqeval in its default mode.
+"""Entity-level F1, computed like `conlleval` and seqeval's default mode.
 
-A tag is O, or a prefix, a hyphen and a type: B- begins an entity, I- continues it; in IOBES, E- ends one and S- is an
-entity of one word. An entity is correct if its first word, its last word and its type are. As in both programs, an I-
-that continues no entity of its type begins one, so IOB1, where B- occurs only between adjacent entities, is read, too.
+A tag is O, or a prefix, a hyphen and a type: B- begins an entity, and I- continues it. In IOBES, E- ends an entity, and
+S- is an entity of one word. An entity is correct if its first word, its last word and its type are correct. As in both
+programs, an I- that continues no entity of its type begins a new one. So IOB1, where B- occurs only between adjacent
+entities, is supported, too.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def split_tag(tag: str) -> SplitTag:
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag belongs to an entity scheme; parts of speech do not."""
+    """Return whether a tag belongs to an entity scheme; tags such as parts of speech do not."""
     prefix, _, type_ = tag.partition("-")
     return tag == OUTSIDE or (prefix in PREFIXES and bool(type_))
 
@@ -83,7 +84,7 @@ def looks_like_iob1(sentences: Sequence[Sequence[str]]) -> bool:
 
 
 def entity_counts(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Counts]:
-    """Counts by type, in alphabetical order, and under "" the counts of all types."""
+    """Counts by type, in alphabetical order; the key "" has the counts of all types together."""
     check_lists(predicted=predicted, gold=gold)
     for number, (tags, gold_tags) in enumerate(zip(predicted, gold, strict=True), start=1):
         if len(tags) != len(gold_tags):

@@ -1,4 +1,4 @@
-"""Scores of labels and numbers by their official definitions, in percent: accuracy, F1, correlations, confusion matrix.
+"""Scores for labels and numbers, in percent: accuracy, F1, correlations and the confusion matrix.
 
 A text has one label (a str), any number of labels (a tuple or set), or a number, such as a similarity.
 """
@@ -50,7 +50,7 @@ class Counts:
 
 
 def accuracy(predicted: Sequence[Labels], gold: Sequence[Labels]) -> Score:
-    """The share of texts with the correct label, or with exactly the correct set of labels."""
+    """The fraction of texts with the correct label, or with exactly the correct set of labels."""
     correct = sum(labels == gold_labels for labels, gold_labels in _pairs_of_sets(predicted, gold))
     return Score("accuracy", 100 * correct / len(gold), f"n:{len(gold)}")
 
@@ -60,7 +60,7 @@ def f1(
 ) -> Score:
     """F1 of the `positive` class (`binary`), the mean over classes (`macro`), or F1 of the summed counts (`micro`).
 
-    The name of the score tells them apart. As in scikit-learn, the classes are those that occur in either list.
+    The name of the score includes the average. As in scikit-learn, the classes are those that occur in either list.
     """
     if average not in get_args(Average):
         raise unknown("average of F1", average, get_args(Average))
@@ -126,10 +126,10 @@ def confusion(predicted: Sequence[str], gold: Sequence[str]) -> Confusion:
 
 
 def majority(gold: Iterable[Labels]) -> Labels:
-    """The majority baseline: the most frequent label or set of labels; the alphabet decides ties."""
+    """The majority baseline: the most frequent label or set of labels; ties are broken alphabetically."""
     counts = Counter(labels if isinstance(labels, str) else tuple(sorted(labels)) for labels in gold)
     if not counts:
-        raise UsageError("gold is empty; the majority needs at least one label.", argument="gold")
+        raise UsageError("gold is empty. Give at least one label.", argument="gold")
     return min(counts, key=lambda labels: (-counts[labels], labels))
 
 
@@ -144,12 +144,12 @@ def _pairs_of_sets(
 
 
 def pearson(predicted: Numbers, gold: Numbers) -> Score:
-    """The linear correlation; 0 if one side is constant."""
+    """The Pearson correlation; 0 if one list is constant."""
     return Score("Pearson", 100 * _correlation(*_checked(predicted, gold)), f"n:{len(gold)}")
 
 
 def spearman(predicted: Numbers, gold: Numbers) -> Score:
-    """The correlation of the ranks; 0 if one side is constant."""
+    """The Spearman rank correlation; 0 if one list is constant."""
     return Score("Spearman", 100 * _correlation(*map(ranks, _checked(predicted, gold))), f"n:{len(gold)}")
 
 
@@ -161,7 +161,7 @@ def ranks(numbers: Numbers) -> npt.NDArray[np.float64]:
 
 
 def overlap_baseline(pairs: Sequence[tuple[str, str]], gold: Numbers) -> list[Score]:
-    """The correlations of word overlap with gold numbers: a baseline for the similarity of texts."""
+    """The correlations between word overlap and gold numbers: a baseline for text similarity."""
     overlaps = [word_overlap(first, second) for first, second in pairs]
     return [metric(overlaps, gold).as_baseline("word overlap", "Jaccard") for metric in (pearson, spearman)]
 

@@ -15,14 +15,14 @@ MAX_COUNTED = 20_000_000  # tokens of a long text that are counted; more would h
 
 @dataclass(frozen=True)
 class NgramBaseline:
-    """The most frequent token of a text, and for each token the one that follows it most often."""
+    """The most frequent token of a text, and the most frequent successor of each token."""
 
     most_frequent: int
-    following: npt.NDArray[np.int64]  # (V,) the most frequent token for those that nothing follows
+    following: npt.NDArray[np.int64]  # (V,) most frequent successor; the unigram for tokens without a successor
 
     @classmethod
     def fit(cls, ids: Ids, vocab_size: int) -> NgramBaseline:
-        """Count the ids of a text; of equally frequent tokens the one with the lowest id counts."""
+        """Count the ids of a text; among equally frequent tokens, the lowest id is chosen."""
         text = np.asarray(ids[:MAX_COUNTED]).astype(np.int64)
         most_frequent = int(np.bincount(text, minlength=vocab_size).argmax())
         pairs, counts = np.unique(text[:-1] * vocab_size + text[1:], return_counts=True)
@@ -37,7 +37,7 @@ class NgramBaseline:
         return _percent(targets == self.most_frequent)
 
     def bigram(self, previous: Ids, targets: Ids) -> float:
-        """Accuracy in % of predicting the token that most often follows the one before."""
+        """Accuracy in % of always predicting the most frequent successor of the previous token."""
         return _percent(self.following[previous] == targets)
 
 

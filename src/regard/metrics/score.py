@@ -16,11 +16,11 @@ class Score:
     name: str
     value: float
     signature: str  # settings and version that reproduce the value; sacreBLEU's own signature for its scores
-    on: str = ""  # the data, if it differs from that of the other scores
+    on: str = ""  # the dataset, if it differs from that of the other scores
     baseline_of: str = ""  # if this is a baseline: the name of the score that should be higher
 
     def as_baseline(self, name: str, method: str = "") -> Score:
-        """The same score as one of the baseline `name`; `method` is added to the signature."""
+        """Return this score as the score of the baseline `name`; `method` is added to the signature."""
         signature = f"{method}|{self.signature}" if method else self.signature
         return replace(self, name=f"{self.name} of {name}", signature=signature, baseline_of=self.name)
 
@@ -54,7 +54,7 @@ class Scores(list[Score]):
 
 
 def no_better(scores: Sequence[Score]) -> str:
-    """A note if the first score that has baselines does not exceed each of them; empty if it does or is perfect."""
+    """Return a note if the first score with baselines does not exceed all of them; empty if it does or is perfect."""
     values = {score.name: score.value for score in scores}
     baselines = [score for score in scores if score.baseline_of in values]
     for baseline in baselines:
@@ -68,7 +68,7 @@ def no_better(scores: Sequence[Score]) -> str:
 
 
 def check_lists(**lists: Sized) -> None:
-    """Refuse lists that cannot be compared item by item: of different lengths, empty, or a single str."""
+    """Raise an error for lists that cannot be compared item by item: different lengths, empty, or a single str."""
     (first, length), *others = ((name, len(values)) for name, values in lists.items())
     for name, values in lists.items():
         if isinstance(values, str):

@@ -1,8 +1,8 @@
 """Exact match and F1 of answers, by the definitions of SQuAD v1.1 and v2.
 
-Answers are compared without case, punctuation, articles and extra white space. Of several gold answers the best match
-counts. In v2 a question may have no answer; then the empty answer is correct. A model gives no answer if its score for
-"no answer" exceeds a threshold. Like the official script, `best_thresholds` finds the best one.
+Answers are compared without case, punctuation, articles and extra white space. If a question has several gold answers,
+the best match counts. In v2 a question may have no answer; then the empty answer is correct. A model gives no answer if
+its score for "no answer" exceeds a threshold. Like the official script, `best_thresholds` finds the best threshold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Golds = Mapping[str, Sequence[str]]  # question id → gold answers; empty if th
 
 
 def normalize(answer: str) -> str:
-    """An answer as it is compared: "The  Eiffel Tower!" → "eiffel tower"."""
+    """Normalize an answer for comparison: "The Eiffel Tower!" → "eiffel tower"."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -44,7 +44,7 @@ def overlap_f1(answer: str, golds: Sequence[str]) -> float:
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Both scores in percent; for v2 also those of the questions with and without an answer."""
+    """Exact match and F1 in percent; for v2 also separately for questions with and without an answer."""
 
     exact: Score
     f1: Score
@@ -58,8 +58,8 @@ class AnswerScores:
 def score_answers(predicted: Mapping[str, str], golds: Golds) -> AnswerScores:
     """The scores of `predicted`, by question id. A question without a prediction counts as wrong.
 
-    The definition is that of v2 if some question has no answer, else that of v1.1. They differ for gold answers such
-    as "The", which are empty after normalization: v2 ignores them.
+    The definition is that of v2 if any question has no answer, else that of v1.1. The two definitions differ for gold
+    answers such as "The", which are empty after normalization: v2 ignores them.
     """
     _check(predicted, golds)
     v2 = not all(golds.values())
@@ -102,9 +102,9 @@ def best_thresholds(
     """The best thresholds for exact match and for F1.
 
     `predicted` has an answer for each question, `null_score_diff` the score of "no answer" minus that of the answer. As
-    in the official script, the search starts without any answers and adds those of the questions in ascending order of
-    `null_score_diff`. The official threshold at the start is 0, since probabilities are not negative; if some
-    `null_score_diff` is not above 0, the start is below the lowest.
+    in the official script, the search starts with no answers and adds the answers in ascending order of
+    `null_score_diff`. The official script starts at the threshold 0, because it uses probabilities; if any
+    `null_score_diff` is 0 or less, this search starts below the lowest one.
     """
     _check(predicted, golds)
     for name in golds:

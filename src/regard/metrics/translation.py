@@ -12,7 +12,7 @@ from regard.metrics.score import Score, check_lists
 from regard.utils.errors import unknown
 
 Links = AbstractSet[tuple[int, int]]  # (source word, target word)
-BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # those that need neither a download nor another package
+BLEU_TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # tokenizers that need neither a download nor another package
 
 
 def bleu(
@@ -40,9 +40,10 @@ def _score(name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references
 def alignment_error_rate(
     predicted: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links] | None = None
 ) -> float:
-    """1 - (|A∩S| + |A∩P|) / (|A| + |S|), with counts summed over all sentences (Och and Ney 2003): 0 is perfect.
+    """Alignment error rate (Och and Ney 2003); 0 is perfect.
 
-    Sure links are also possible; without `possible` only they are.
+    It is 1 - (|A∩S| + |A∩P|) / (|A| + |S|), where A is `predicted`, S is `sure` and P is `possible`. Counts are summed
+    over all sentences. Sure links always count as possible (P = S if `possible` is not given).
     """
     possible = sure if possible is None else possible
     check_lists(predicted=predicted, sure=sure, possible=possible)

@@ -17,7 +17,7 @@ class AttentionModelConfig(Config):
 
     num_heads_by_layer: Mapping[str, int] = Field(
         default_factory=dict,
-        description='Attention layers whose head count differs from num_heads: {"decoder.2.self": 3}.',
+        description='Head counts of attention layers that differ from num_heads, such as {"decoder.2.self": 3}.',
     )
 
     @property

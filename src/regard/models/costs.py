@@ -3,10 +3,10 @@
 A multiply-add counts as two FLOPs. Training costs three times as much as a forward pass, because the backward pass
 costs twice as much as the forward pass.
 
-`ValueCounts` counts the parameters of the value path: with one full matrix per head, and with the two factors W^V and
-W^O. A head maps the vector of each token to a vector of the same size D. A full matrix would need D × D parameters.
-Multi-head attention uses two factors instead: the head's part of W^V is D × Dh and its part of W^O is Dh × D. Their
-product is a D × D matrix with rank at most Dh.
+`ValueCounts` compares two ways to parameterize the OV matrix of a head: as one full matrix, and as the product of its
+factors W^V and W^O. A head maps the vector of each token to a vector of the same size D. A full matrix would need D × D
+parameters. Multi-head attention uses two factors instead: the head's part of W^V is D × Dh and its part of W^O is Dh ×
+D. Their product is a D × D matrix with rank at most Dh.
 
 | | one head, D = 768, Dh = 64 | 12 heads | 12 layers with 12 heads |
 |---|---|---|---|
@@ -26,12 +26,12 @@ BYTES = 4  # per fp32 element
 
 @dataclass(frozen=True, kw_only=True)
 class ValueCounts:
-    """Parameter counts of the value path, without biases. `num_heads` has one entry per attention layer."""
+    """Parameter counts of all OV matrices, without biases. `num_heads` has one entry per attention layer."""
 
     d_model: int
     head_dim: int
     num_heads: tuple[int, ...]
-    num_kv_heads: int | None = None  # if fewer: heads share a part of W^V, and each has its own part of W^O
+    num_kv_heads: int | None = None  # with grouped-query attention: heads share parts of W^V, but not of W^O
 
     @property
     def full_head(self) -> int:
@@ -51,12 +51,12 @@ class ValueCounts:
 
     @property
     def full(self) -> int:
-        """Parameters in the whole model if every head of every layer had its own full matrix."""
+        """Parameters of all heads in the model if each had a full matrix."""
         return sum(map(self.full_layer, self.num_heads))
 
     @property
     def factored(self) -> int:
-        """Parameters in the whole model with the factors W^V and W^O, which regard uses."""
+        """Parameters of all heads in the model with the factors W^V and W^O, which regard uses."""
         return sum(map(self.factored_layer, self.num_heads))
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class ValueCounts:
                 f"{'values':<24}{'per head':>15}{'per layer':>18}{'whole model':>22}",
                 row("  full matrices", self.full_head, self.full_layer(num_heads), self.full),
                 row("  two factors", self.factored_head, self.factored_layer(num_heads), self.factored),
-                f"  A head's full matrix would be {d_model} × {d_model}: {product} = {spoken(self.full)}.",
+                f"  A full OV matrix of a head would be {d_model} × {d_model}: {product} = {spoken(self.full)}.",
                 f"  Its two factors are {d_model} × {self.head_dim} (in W^V) and {self.head_dim} × {d_model} "
                 f"(in W^O): {self.full / self.factored:.3g} times fewer parameters.",
             ]
@@ -87,7 +87,7 @@ class ValueCounts:
 
 
 def counts_of(config: Any) -> ValueCounts:
-    """Count for the config of a model."""
+    """Return the counts for the config of a model."""
     return ValueCounts(
         d_model=config.d_model,
         head_dim=config.head_dim,
@@ -144,7 +144,7 @@ class Costs:
 
     @property
     def published_flops(self) -> int | None:
-        """Total FLOPs of the published training run; None if there is none."""
+        """Total FLOPs of the published training run; None if no run was published."""
         return None if self.published is None else self.training_flops * self.published.passes
 
     def as_dict(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def spoken(count: float) -> str:
 
 
 def _scaled(count: float, *units: str) -> str:
-    """Format a number in the unit, each a thousand times the one before, in which it is less than 1000."""
+    """Format a number in the first unit in which it is less than 1000; each unit is 1000 times the previous one."""
     for unit in units[:-1]:
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -1,8 +1,9 @@
-"""Conversion from and to the formats of other tools: the parts that all architectures share.
+"""Conversion from and to the formats of other tools, such as transformers: the parts that all architectures share.
 
-A format converts the config, tensors and other files of a folder; `regard.checkpoint` reads and writes the folders.
-An architecture describes its format by tables that serve both directions: a `Setting` pairs the names of a setting,
-`Pairs` pair the names of tensors.
+A format converts the config, tensors and other files of a folder; `regard.checkpoint` reads and writes the folders. An
+architecture describes its format with tables that are used in both directions: a `Setting` pairs the names of a
+setting, and `Pairs` pair the names of tensors. In names and comments, "our" means of regard, and "their" means of the
+other tool.
 """
 
 from __future__ import annotations
@@ -73,13 +74,13 @@ class Format:
 
     model_type: str  # `model_type` in config.json
     from_hf: Callable[[Folder], FolderContent]
-    to_hf: Callable[[FolderContent], Export] | None = None  # None if such models are exported as another type
+    to_hf: Callable[[FolderContent], Export] | None = None  # None if these models are exported as another type
     # Returns the class that would load the model, and the settings that this class does not support, with reasons.
     unsupported_settings: Callable[[FolderContent], tuple[str, dict[str, str]]] | None = None
 
 
 def export(formats: Sequence[Format], content: FolderContent) -> Export:
-    """Convert a model to the first format that supports its settings. If none does, the error lists the reasons."""
+    """Convert a model to the first format that supports its settings; without such a format, the error lists why."""
     unsupported: dict[str, dict[str, str]] = {}
     for item in formats:
         if item.to_hf is None or item.unsupported_settings is None:
@@ -91,7 +92,8 @@ def export(formats: Sequence[Format], content: FolderContent) -> Export:
         unsupported[class_name] = reasons
     listed = "; ".join(f"not {name}: {', '.join(reasons.values())}" for name, reasons in unsupported.items())
     raise UsageError(
-        f"transformers has no class for these settings ({listed}). Train with settings that one of them supports.",
+        f"no transformers class supports these settings ({listed}). Train a model with settings that one of these "
+        "classes supports.",
         argument="model",
         value={name: tuple(reasons) for name, reasons in unsupported.items()},
         allowed=unsupported,
@@ -109,7 +111,7 @@ def our_config(architecture: str, config: Config, tokenizer: Tokenizer, **more: 
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
-    """Return the JSON object in a file; empty if the file is missing or holds another value."""
+    """Return the JSON object in a file; empty if the file is missing or contains another value."""
     values = read_json_value(folder, name)
     return values if isinstance(values, dict) else {}
 
@@ -126,7 +128,7 @@ def read_json_value(folder: Folder, name: str) -> Any:
 
 @contextlib.contextmanager
 def errors_at(path: Path) -> Iterator[None]:
-    """Add the path to errors from code that does not know which file it works on."""
+    """Context manager that adds the path to errors from code that does not know the file."""
     try:
         yield
     except FolderError as error:
@@ -195,7 +197,7 @@ class UnsupportedSettings:
     found: list[FolderError] = field(default_factory=list)
 
     def require(self, settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-        """Record the settings that are present with a value other than the one in `fixed`."""
+        """Record each setting that is present and whose value differs from the one in `fixed`."""
         for name, only in fixed.items():
             value = settings.get(name, only)
             self.add_if(value != only, name, value, f"{name} is {value!r} (must be {only!r})", (only,))
@@ -206,13 +208,13 @@ class UnsupportedSettings:
             self.found.append(FolderError(reason, argument=name, value=value, allowed=allowed, path=self.path))
 
     def activation(self, settings: Mapping[str, Any], name: str, default: str, known: Mapping[str, str]) -> str:
-        """Return our name of an activation; record one that is not in `known`."""
+        """Return regard's name of an activation; record an activation that is not in `known`."""
         value = settings.get(name, default)
         self.add_if(value not in known, name, value, f"{name} is {value!r} (must be {', '.join(known)})", known)
         return known.get(value, "")
 
     def raise_if_any(self) -> None:
-        """Raise if any setting was recorded. The message lists all of them, the fields describe the first."""
+        """Raise if any setting was recorded. The message lists all, the error fields describe the first."""
         if self.found:
             first, listed = self.found[0], "; ".join(map(str, self.found))
             message = f"{self.path} has settings that regard does not support: {listed}."
@@ -268,19 +270,19 @@ def _setting(settings: Mapping[str, Any], name: str, default: Any) -> Any:
 class Setting(NamedTuple):
     """A setting that both configs have."""
 
-    theirs: str  # its name in their config.json
-    ours: str  # its field in our config
+    theirs: str  # name in their config.json
+    ours: str  # field of our config
     read: Callable[..., Any] = integer
-    default: Any = _REQUIRED  # theirs, if config.json does not have it
+    default: Any = _REQUIRED  # value of their setting if config.json does not contain it
 
 
 def read_settings(settings: Mapping[str, Any], table: Iterable[Setting]) -> dict[str, Any]:
-    """Return the fields of our config."""
+    """Return the fields of regard's config for the settings of another tool."""
     return {item.ours: item.read(settings, item.theirs, item.default) for item in table}
 
 
 def write_settings(config: Config, table: Iterable[Setting]) -> dict[str, Any]:
-    """Return the settings for their config.json."""
+    """Return the config.json settings of another tool for regard's config."""
     return {item.theirs: getattr(config, item.ours) for item in table}
 
 
@@ -289,7 +291,7 @@ def their_activation(activation: str) -> str:
 
 
 def dtype_name(tensors: Mapping[str, Tensor]) -> str:
-    """Return the `dtype` for config.json: that of the first tensor."""
+    """Return the dtype of the first tensor, as written in config.json."""
     return str(next(iter(tensors.values())).dtype).removeprefix("torch.")
 
 
@@ -299,10 +301,9 @@ Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name for a tensor, and thei
 
 
 def module_pairs(modules: Mapping[str, str], ours: str = "", theirs: str = "") -> Pairs:
-    """Return the name pairs of tensors, with a prefix for our and for their names.
-
-    `modules` maps our name to theirs, and means weight and bias unless their name ends in one of these. Several names,
-    separated by spaces, are the parts of our module.
+    """Return pairs of tensor names, with a prefix for our and for their names. `modules` maps our module names to
+    theirs. A pair stands for weight and bias, unless their name ends in one of these. Several names, separated by
+    spaces, are the parts of our module.
     """
     return [
         (f"{ours}{name}{leaf}", tuple(f"{theirs}{part}{leaf}" for part in parts.split()))
@@ -312,12 +313,12 @@ def module_pairs(modules: Mapping[str, str], ours: str = "", theirs: str = "") -
 
 
 def layer_pairs(block: Mapping[str, str], ours: str, theirs: str, num_layers: int) -> Pairs:
-    """Return the name pairs of all blocks of a stack."""
+    """Return pairs of tensor names for all blocks of a stack."""
     return [pair for i in range(num_layers) for pair in module_pairs(block, f"{ours}.{i}.", f"{theirs}.{i}.")]
 
 
 def join(theirs: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
-    """Convert their tensors to ours. Tensors that are not in `pairs` keep their names.
+    """Convert tensors of another tool to regard's. Tensors that are not in `pairs` keep their names.
 
     Parts, such as queries, keys and values, are concatenated along rows. The scales of `qk_norm` are stacked.
     """
@@ -333,9 +334,9 @@ def join(theirs: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
 
 
 def split(ours: Mapping[str, Tensor], pairs: Pairs, *, qkv_sizes: Sequence[int] = ()) -> dict[str, Tensor]:
-    """Convert our tensors to theirs. Tensors that are not in `pairs` keep their names.
+    """Convert regard's tensors to those of another tool. Tensors that are not in `pairs` keep their names.
 
-    Parts have the same size. If there are fewer keys and values than queries, `qkv_sizes` gives their sizes.
+    Parts have the same size, except that `qkv_sizes` gives the sizes of queries, keys and values if these differ.
     """
     remaining, theirs = dict(ours), dict[str, Tensor]()
     for name, parts in pairs:

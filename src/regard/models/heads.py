@@ -8,9 +8,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from regard.utils.config import Config
-from regard.utils.errors import UsageError, number_of, suggest_name
+from regard.utils.errors import UsageError, suggest_name
 
-HEAD_KINDS = (  # of the architectures in regard; an architecture in another package may support more
+HEAD_KINDS = (  # supported by architectures in regard; an architecture in another package may support more
     "none",
     "mlm",
     "nsp",
@@ -27,19 +27,23 @@ LABELLED = ("sequence_classification", "token_classification")
 
 
 class HeadConfig(Config):
-    """Config of a head. A model folder stores it next to the config of the model."""
+    """Config of a head, which a model folder stores next to the config of the model."""
 
-    kind: str = Field("none", description="What the head predicts. The architecture checks it.")
+    kind: str = Field(
+        "none",
+        description="Kind of head, such as token_classification; each architecture has its own list of allowed kinds.",
+    )
     labels: tuple[str, ...] = Field((), description="Label of each output, for classification.")
     problem_type: ProblemType = Field(
-        "single_label_classification", description="For sequences: one label, several labels, or a number."
+        "single_label_classification",
+        description="Prediction per sequence: one label, several, or a number.",
     )
 
     @model_validator(mode="after")
     def _labels_fit(self) -> Self:
         if self.kind in HEAD_KINDS and bool(self.labels) != (self.kind in LABELLED):
             raise UsageError(
-                f"only {' and '.join(LABELLED)} need labels; {self.kind} got {number_of(len(self.labels), 'label')}.",
+                f"{' and '.join(LABELLED)} need labels, other heads have none; {self.kind} got {len(self.labels)}.",
                 argument="labels",
                 value=self.labels,
             )

@@ -3,8 +3,8 @@
 Each possible merge is skipped with a small probability, so a frequent word is sometimes split into its subwords. The
 model learns the meaning of these subwords and overfits a small corpus less. Inference uses all merges.
 
-For speed, a fixed number of segmentations is sampled once per word, and training chooses among them. They depend only
-on the seed and the word, so the same seed gives the same ids.
+For speed, a fixed number of segmentations is sampled once per word, and training chooses among them. The segmentations
+depend only on the seed and the word, so the same seed gives the same ids.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BPEDropout:
         self._segmentations: dict[str, list[list[int]]] = {}
 
     def draw(self, words: Sequence[str], generator: torch.Generator | None = None) -> list[int]:
-        """The ids of `words` (see `Tokenizer.words`), with a random segmentation of each word."""
+        """Return the ids of `words` (see `Tokenizer.words`), with a random segmentation of each word."""
         chosen = torch.randint(NUM_SEGMENTATIONS, (len(words),), generator=generator).tolist()
         return [i for word, index in zip(words, chosen, strict=True) for i in self.segmentations(word)[index]]
 

@@ -21,7 +21,7 @@ class WordFrequency:
 
 
 def frequency_table(tokenizer: Tokenizer, texts: Iterable[str], path: Path | None = None) -> list[WordFrequency]:
-    """Count and number of tokens of each word in `texts`, the most frequent word first; errors name `path`."""
+    """Return count and number of tokens of each word in `texts`, most frequent first; `path` is for errors."""
     require_list(texts)
     counts = Counter(word for text in texts for word in re.findall(WORD, text))
     if not counts:

@@ -3,15 +3,15 @@
 A Marian folder has a source and a target `.spm`, and one vocabulary (token → id) for both. A `.spm` defines how text is
 split into tokens, which SentencePiece calls pieces; its own ids are not used. Marian encodes in three steps:
 
-1. Normalize the text (a table in the `.spm`, then white space) and replace spaces by "▁".
+1. Normalize the text (a table in the `.spm`, then white space) and replace spaces with "▁".
 2. Split it into pieces. Adjacent characters that occur in no piece (foreign characters) form one run.
-3. Look up each piece and each foreign run in the vocabulary. If it is missing, its id is that of the unknown token.
+3. Look up each piece and each foreign run in the vocabulary. A missing one gets the id of the unknown token.
 
-`tokenizer_from_spm` builds a `tokenizers` model that gives the same ids. It has the whole vocabulary, because it must
-decode every id. A token that is not a piece of this `.spm` gets the score `UNREACHABLE`: any split into real pieces
-scores higher, so it is only used for a foreign run, as in step 3. Two more rules make this exact. The pre-tokenizer
-isolates foreign runs, so no token crosses their boundary. And the normalizer replaces a foreign run that is not in the
-vocabulary by one unknown character, so it is not split into tokens.
+`tokenizer_from_spm` builds a `tokenizers` model that gives the same ids. This model contains the entire vocabulary,
+because it must decode every id. A token that is not a piece of this `.spm` gets the score `UNREACHABLE`: any split into
+real pieces scores higher, so the token is only used for a foreign run, as in step 3. Two more rules make the ids equal.
+The pre-tokenizer isolates foreign runs, so no token crosses their boundary. The normalizer replaces a foreign run that
+is not in the vocabulary with one unknown character, so the run is not split into tokens.
 
 Known differences to Marian:
 
@@ -68,7 +68,8 @@ _NUM_PROBED = 5000  # tokens to check of a large vocabulary
 def tokenizer_from_spm(
     data: bytes, vocabulary: Mapping[str, int], *, special_tokens: SpecialTokens, path: Path | str
 ) -> Tokenizer:
-    """The tokenizer that splits text like the `.spm` in `data` and has the ids of `vocabulary`; errors name `path`.
+    """Return a tokenizer that splits text like the `.spm` in `data`, with the ids of `vocabulary`; `path` is for
+    errors.
 
     Language codes like >>fr<< in the vocabulary become tokens that a text may start with.
     """
@@ -136,11 +137,11 @@ def _refuse_unsupported(spm: Any, path: Path | str) -> None:
 
 
 def _in_id_order(vocabulary: Mapping[str, int], path: Path | str) -> list[str]:
-    """All tokens in the order of ids; an unused id gets a placeholder that matches no text."""
+    """Return all tokens in the order of ids; an unused id gets a placeholder that matches no text."""
     by_id: dict[int, str] = {}
     for token, number in vocabulary.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            message = f"the vocabulary of {path} has the id {number!r} for {token!r}. An id must be a whole number ≥ 0."
+            message = f"the vocabulary of {path} has the id {number!r} for {token!r}. An id must be an integer ≥ 0."
             raise FolderError(message, argument=token, value=number, path=path)
         if number in by_id:
             message = f"the vocabulary of {path} has the id {number} for both {by_id[number]!r} and {token!r}."
@@ -153,7 +154,7 @@ def _in_id_order(vocabulary: Mapping[str, int], path: Path | str) -> list[str]:
 
 
 def _own_pieces(spm: Any) -> dict[str, float]:
-    """Piece → score, for the pieces that a text can be split into."""
+    """Return the scores of the pieces that a text can be split into, by piece."""
     scores = {piece.piece: float(piece.score) for piece in spm.pieces if piece.type == _NORMAL}
     best = max(scores.values(), default=0.0)
     for piece in spm.pieces:
@@ -243,7 +244,7 @@ def spm_from_tokenizer(tokenizer: Tokenizer, probe: Iterable[str] = ()) -> bytes
     """The `.spm` that splits text like `tokenizer`, which must be of kind bpe or unigram.
 
     The result is checked on texts of random tokens, numbers, punctuation, foreign characters and spaces, and on
-    `probe`. If SentencePiece splits one of them differently, the error names that text.
+    `probe`. If SentencePiece splits a text differently, the error shows this text.
     """
     if tokenizer.kind not in _KINDS:
         raise _not_convertible(f"it is a {tokenizer.kind} tokenizer, not bpe or unigram", "kind", tokenizer.kind)
@@ -261,7 +262,7 @@ def spm_from_tokenizer(tokenizer: Tokenizer, probe: Iterable[str] = ()) -> bytes
 def spm_ids(
     data: bytes, vocabulary: Mapping[str, int], texts: Sequence[str], *, unknown: int | None
 ) -> list[list[int]]:
-    """The ids that Marian gives: a language code like >>fr<<, then the pieces of SentencePiece."""
+    """Return the ids as in Marian: a language code like >>fr<<, then the pieces of SentencePiece."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     encoded = []
     for text in texts:
@@ -286,7 +287,7 @@ def _bpe_scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[str, flo
         own.setdefault(left + right, -float(rank))
     singles = [piece for piece in sorted(model["vocab"], key=model["vocab"].__getitem__) if len(piece) == 1]
     for rank, character in enumerate(singles, start=len(tokenizer.merge_ranks)):
-        # A foreign character has an id alone, but not in a run.
+        # A single foreign character has an id, but a run of them has none.
         if tokenizer.unknown_id not in tokenizer.encode(character + character):
             own.setdefault(character, -float(rank))
     return own
@@ -337,7 +338,7 @@ def _write_normalizer(spm: Any, description: Mapping[str, Any] | None) -> None:
                 name = step.get("type")
                 raise _not_convertible(f"SentencePiece has no normalizer {name}", "normalizer", name)
     if not escaped:
-        raise _not_convertible(f"it does not replace spaces by {SPACE_MARK}", "normalizer", None)
+        raise _not_convertible(f"it does not replace spaces with {SPACE_MARK}", "normalizer", None)
     tables = [step["type"] for step in steps if step["type"] in ("Lowercase", "Precompiled")]
     if len(tables) > 1:
         raise _not_convertible("SentencePiece supports one normalization table", "normalizer", tables)

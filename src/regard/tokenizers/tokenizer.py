@@ -1,6 +1,6 @@
 """`Tokenizer`: text ↔ ids, with access to tokens, merges and vocabulary.
 
-It wraps the `tokenizers` library and stores its `tokenizer.json`, so files can be exchanged with other tools.
+The class wraps the `tokenizers` library and stores its `tokenizer.json`, so files can be exchanged with other tools.
 `training.py` trains tokenizers.
 """
 
@@ -77,8 +77,8 @@ class SpannedIds(NamedTuple):
 class Tokenizer:
     """Text ↔ ids.
 
-    The constructor changes the backend: it disables truncation and padding. If a text contains the name of a special
-    token, such as "</s>", it is encoded as ordinary characters.
+    The constructor changes the backend: it disables truncation and padding. The name of a special token in a text, such
+    as "</s>", is encoded as ordinary characters.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, special_tokens: SpecialTokens | None = None) -> None:
@@ -220,7 +220,7 @@ class Tokenizer:
         return spans
 
     def derivation(self, text: str) -> list[list[str]]:
-        """For each word, the BPE merges that lead to its tokens.
+        """Return for each word the BPE merges that lead to its tokens.
 
         The first step is the characters (or bytes) of the word; each further step applies one merge. A step is a str
         of tokens separated by spaces.
@@ -247,9 +247,8 @@ class Tokenizer:
 
     @cached_property
     def _lines_are_independent(self) -> bool:
-        """Whether the ids of a text are the ids of its lines, because no token crosses from a line break into a word.
-
-        This is false if a space is added before a text, or if the pre-tokenizer does not split text into words.
+        """Return whether encoding each line separately gives the ids of the text: no token spans a line break and a
+        word. This is false if a space is added before a text, or if the pre-tokenizer does not split text into words.
         """
         pre_tokenizer = json.dumps(self._description["pre_tokenizer"])
         has_words = '"use_regex": false' not in pre_tokenizer or '"Split"' in pre_tokenizer
@@ -314,7 +313,7 @@ class Tokenizer:
     def load(cls, path: Path | str, special_tokens: SpecialTokens | None = None) -> Tokenizer:
         """Load a `tokenizer.json`, or the one in a folder. Loading never runs code.
 
-        Without `special_tokens`, they are recognized by their common names, then by their ids.
+        By default, `special_tokens` are recognized by their common names, then by their ids.
         """
         path = _json_path(path)
         return cls.from_json(_read_text(path), path, special_tokens)
@@ -448,7 +447,9 @@ class Tokenizer:
         i = self._optional_id(name)
         if i is None:
             reason = f"{name!r} is not in its vocabulary" if name else "its name is not known"
-            message = f"the tokenizer has no {role} token: {reason}. Set SpecialTokens({role}=...) to a token it has."
+            message = (
+                f"the tokenizer has no {role} token: {reason}. Set SpecialTokens({role}=...) to one of its tokens."
+            )
             raise UsageError(message, argument=role, value=name)
         return i
 

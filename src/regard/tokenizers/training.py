@@ -72,9 +72,9 @@ def train_tokenizer(
     - byte-bpe: merges of bytes, as in GPT-2. Decoding restores any text.
     - wordpiece: as in BERT. The tokens of a word after the first start with ##.
 
-    The ids of the special tokens are pad 0, unknown 1, start 2, end 3, and mask 4 if there is one. `min_frequency` is
-    the minimum count of a character (char, default 1), of a word (word, default 1) or of a pair to merge (the other
-    kinds, default 2).
+    The ids of the special tokens are pad 0, unknown 1, start 2, end 3, and mask 4 if a mask token is given.
+    `min_frequency` is the minimum count of a character (char, default 1), of a word (word, default 1) or of a pair to
+    merge (the other kinds, default 2).
     """
     special_tokens = special_tokens or SpecialTokens()
     if kind not in _TRAINERS:
@@ -120,14 +120,14 @@ def _special_names(special_tokens: SpecialTokens) -> list[str]:
             rule = "must start with punctuation and contain a letter and no space, like <pad> or [PAD]"
             raise UsageError(f"the {role} token {rule}; got {name!r}.", argument=role, value=name)
         if name in names:
-            message = f"the {role} token {name!r} has a second role. Give each role its own token."
+            message = f"the {role} token {name!r} also has another role. Give each role its own token."
             raise UsageError(message, argument=role, value=name)
         names.append(name)
     return names
 
 
 def _not_blank(texts: Iterable[str]) -> Iterator[str]:
-    """The texts that are not blank; raises an error if there is none, or if one is not a str."""
+    """Yield the texts that are not blank; raise an error if all are blank, or if a text is not a str."""
     empty = True
     for number, text in enumerate(texts):
         name = f"texts[{number}]"
@@ -229,7 +229,7 @@ def _split_like_bert(backend: tokenizers.Tokenizer, request: _Request) -> None:
 
 
 def _join_words(continuing: str) -> list[decoders.Decoder]:
-    """Decoders that put a space between words, but not before closing and after opening punctuation."""
+    """Return decoders that put a space between words, except before closing and after opening punctuation."""
     return [
         decoders.WordPiece(prefix=continuing, cleanup=False),
         decoders.Fuse(),

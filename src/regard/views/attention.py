@@ -1,11 +1,11 @@
-"""Attention weights with their tokens → a View, or a file of numbers.
+"""Show attention weights with their tokens as a View, or save them to a file.
 
-One viewer serves every kind of attention: heat map, lines between tokens, and an overview of all heads. This
+One viewer shows every kind of attention: heat map, lines between tokens, and an overview of all heads. This
 module checks the weights, packs them so that 512 tokens × 144 heads open smoothly, and draws the first state as a
-still picture. It does not know any model, and computes no weights itself.
+still picture. It depends on no model and computes no weights.
 
 Packing. A weight w is stored as the integer nearest to √w · L, with L = 65535, or 255 if all maps together have more
-than SIXTEEN_BIT_LIMIT weights, and read back as (q / L)². The root gives small weights more levels: with linear steps
+than SIXTEEN_BIT_LIMIT weights, and decoded as (q / L)². The root gives small weights more levels: with linear steps
 of 1/255, uniform attention over 512 tokens would vanish. The error is at most √w/L + 1/(4L²): below 1.6e-5 for 16
 bits, below 0.004 for 8 bits, and 20 times smaller for weights near 0.002. Each layer is compressed separately, and the
 browser unpacks only the layer that it shows.
@@ -69,7 +69,9 @@ class AttentionMap:
             raise error("weights", f"weights have shape {shape}; they must be (heads, queries, keys), none of them 0.")
         for axis, (name, tokens) in enumerate((("rows", self.rows), ("columns", self.columns)), 1):
             if len(tokens) != shape[axis]:
-                message = f"{len(tokens)} {name} do not fit weights of shape {shape}; axis {axis} needs {shape[axis]}."
+                message = (
+                    f"got {len(tokens)} {name}, but axis {axis} of the weights has size {shape[axis]} (shape {shape})."
+                )
                 raise error(name, message)
             no_token = next((token for token in tokens if not isinstance(token, str)), None)
             if no_token is not None:
@@ -110,7 +112,7 @@ class AttentionMap:
 
 
 def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
-    """Every attention of one text of a trace, in the order of the forward pass, without padding."""
+    """Return all attention maps for one text of a trace, in forward-pass order, without padding."""
     if not trace.captured:
         raise UsageError("the trace is empty: run the model inside the `with capture(model)` block.", argument="trace")
     maps = []
@@ -124,7 +126,7 @@ def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
 
 
 def default_map(maps: Sequence[AttentionMap]) -> str:
-    """The address to show first: the last cross-attention, or the last map if there is none."""
+    """Return the address to show first: the last cross-attention, or the last map without cross-attention."""
     return next((m.address for m in reversed(maps) if m.address.endswith(".cross")), maps[-1].address)
 
 
@@ -139,23 +141,23 @@ def attention_view(
 ) -> View:
     """A view of `maps` that opens at address `initial` (default: the first) and `initial_head` (default: the mean).
 
-    `gold` holds gold alignments as (row, column), outlined in the cross-attention maps, or in all maps if there is
-    no cross-attention. `note` is a sentence shown under the title. Saved as .csv (a line per head and query, a column
-    per key), .json or .npy, the view writes the weights of its initial map without rounding.
+    `gold` contains gold alignments as (row, column). They are outlined in the cross-attention maps, or in all maps if
+    there is no cross-attention. `note` is a sentence shown under the title. Saved as .csv (a line per head and query, a
+    column per key), .json or .npy, the view writes the weights of its initial map without rounding.
     """
     if not maps:
         raise UsageError("an attention view needs at least one map. Capture a layer first.", argument="maps")
     by_address: dict[str, AttentionMap] = {}
     for m in maps:
         if by_address.setdefault(m.address, m) is not m:
-            message = f"two maps have the address {m.address!r}; pass each attention once."
+            message = f"two maps have the address {m.address!r}; pass each attention layer once."
             raise UsageError(message, argument="maps", value=m.address)
     if initial is not None and initial not in by_address:
         raise unknown("attention address", initial, by_address)
     first = maps[0] if initial is None else by_address[initial]
     heads = len(first.weights)
     if initial_head is not None and not 0 <= initial_head < heads:
-        message = f"{first.address} has heads 0 to {heads - 1}, not {initial_head}. Leave it out for the mean of all."
+        message = f"{first.address} has heads 0 to {heads - 1}, got {initial_head}. For the mean of all heads, omit it."
         raise UsageError(message, argument="initial_head", value=initial_head, allowed=range(heads))
     cross = [m for m in maps if m.kind.endswith(".cross")]
     aligned = cross or maps  # the maps that gold alignments belong to
@@ -199,7 +201,7 @@ def _map_data(m: AttentionMap, axes: Sequence[Sequence[str]], levels: int, *, go
 
 
 def pack(weights: npt.NDArray[Any], levels: int) -> str:
-    """Packed weights (see the top of this module)."""
+    """Pack weights as the module docstring describes."""
     roots = np.sqrt(np.clip(weights, 0.0, 1.0).astype(np.float64))
     return pack_integers(np.rint(roots * levels).astype("<u2" if levels > 255 else "u1"))
 
@@ -209,7 +211,7 @@ def _save_json(m: AttentionMap, path: Path) -> None:
 
 
 def _save_npy(m: AttentionMap, path: Path) -> None:
-    """Write the array (heads, queries, keys), and its tokens beside it in `<name>.tokens.json`."""
+    """Write the array (heads, queries, keys), and its tokens to `<name>.tokens.json` in the same folder."""
     stream = io.BytesIO()
     np.save(stream, m.weights, allow_pickle=False)
     write_file(path, stream.getvalue(), parents=True)
@@ -228,7 +230,7 @@ def _save_csv(m: AttentionMap, path: Path) -> None:
 
 
 def _draw(m: AttentionMap, data: dict[str, Any], *, gold: list[list[int]]) -> Picture:
-    """The heat map of one head, or of the mean of all, as a still picture."""
+    """Draw the heat map of one head, or of the mean of all heads, as a still picture."""
     title, head = data["title"], data["initial"]["head"]
     matrix = (m.weights.mean(axis=0) if head is None else m.weights[head]).astype(np.float64)
     rows, columns = matrix.shape

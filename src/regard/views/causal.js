@@ -18,7 +18,7 @@ export function render(root, data) {
     if (place < data.losses.length) {
       const share = 100 * Math.exp(-data.losses[place]);
       words.push(" and predicts ", el("bdi", { class: "causal-target", text: data.tokens[place + 1] }));
-      words.push(`. The model gives it ${share.toPrecision(3)} %: loss ${data.losses[place].toFixed(3)}.`);
+      words.push(`. The model gives this token ${share.toPrecision(3)} %: loss ${data.losses[place].toFixed(3)}.`);
     } else words.push(". The text ends here: no target, no loss.");
     readout.replaceChildren(...words);
   };

@@ -8,7 +8,7 @@
 import { fitText, textWidth } from "./pens.js";
 import { isLight, levelOf, paintedImage } from "./palette.js";
 
-const AXIS = 20; // room for the names of the axes
+const AXIS = 20; // space for the names of the axes
 const LARGEST_CELL = 44;
 const LABEL = { size: 13, down: 15, across: 17 }; // font size, and the cell size from which labels fit; slanted ones need more
 const SMALL_LABEL = { size: 11, down: 12, across: 13 };

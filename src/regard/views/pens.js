@@ -23,7 +23,7 @@ export function textWidth(text, size) {
   return width;
 }
 
-/** `text`, truncated if it is wider than `room`. */
+/** `text`, truncated if it is wider than `room` pixels. */
 export function fitText(text, size, room) {
   if (textWidth(text, size) <= room) return text;
   const characters = [...text];

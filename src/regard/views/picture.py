@@ -1,6 +1,6 @@
 """A still picture: a small SVG writer, charts, color scales, and the PNG bytes of heat maps inside an SVG.
 
-This module knows shapes and text, not their meaning. It alone escapes text for SVG.
+This module draws shapes and text; other modules choose what to draw. Only this module escapes text for SVG.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Picture:
         )
 
     def legend(self, x: float, y: float, names: Iterable[str]) -> None:
-        """The names of the series of a chart in a line, each behind its color."""
+        """Draw the names of a chart's series in one line, each after its color."""
         for number, name in enumerate(names):
             self.rectangle(x, y, 10, 10, fill=series_color(number), radius=3)
             self.text(x + 15, y + 9, name, size=11)
@@ -118,7 +118,7 @@ def readable(text: str) -> str:
 
 
 def text_width(text: str, size: float = 13) -> float:
-    """The approximate width of `text`, rather too large: nothing can be measured without a browser."""
+    """Estimate the width of `text`, rather too large, because text cannot be measured without a browser."""
     wide = sum(1 for character in text if unicodedata.east_asian_width(character) in "WF")
     return size * (0.58 * (len(text) - wide) + 1.05 * wide)
 

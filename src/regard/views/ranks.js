@@ -1,5 +1,5 @@
 /**
- * The rank of the value matrices: singular values of each head, and the loss of a text by rank.
+ * The rank of the OV matrices: singular values of each head, and the loss of a text by rank.
  *
  * `render(root, data)` takes the data that studies.py prepares.
  */

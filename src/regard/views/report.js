@@ -48,7 +48,7 @@ function samples({ samples: list, sampleNames, compared: comparable, mistakesFir
   const body = el("tbody", {}, ...list.slice(0, SAMPLES_FIRST).map(row));
   const head = el("thead", {}, el("tr", {}, ...shown.map(([, text]) => el("th", { scope: "col", text }))));
   const same = compared.filter(({ reference, output }) => reference === output).length;
-  const order = mistakesFirst ? " Mistakes are listed first, so this is not the accuracy." : "";
+  const order = mistakesFirst ? " Mistakes are listed first, so this fraction is not the accuracy." : "";
   const words = `${same} of these ${compared.length} samples match their reference.${order}`;
   const caption = compared.length ? el("caption", { text: words }) : null;
   const box = el("div", { class: "panel samples" }, el("table", {}, caption, head, body));

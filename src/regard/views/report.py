@@ -1,6 +1,6 @@
-"""A training run → a View: scores, curves, samples, attention, automatic choices and settings on one page.
+"""Show a training run as a View: scores, curves, samples, attention, automatic choices and settings on one page.
 
-This module arranges and thins its input. It does not read run folders and does not depend on the trainer.
+This module arranges its input and reduces the number of points. It does not read run folders or depend on the trainer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from regard.utils.errors import UsageError
 from regard.views.picture import MUTED, Picture, draw_chart, text_width
 from regard.views.view import View
 
-MAX_POINTS = 2000  # per curve; more would be finer than a screen
+MAX_POINTS = 2000  # per curve; more points would be finer than a screen
 
 Curve = Sequence[tuple[float, float]]
 Point = list[float | None]  # step and value; no value is a gap
@@ -35,11 +35,11 @@ def report_view(
 ) -> View:
     """The report of a training run.
 
-    `curves` maps names to (step, value) points; curves whose names end in the same word ("train loss",
-    "validation loss") share a chart. `samples` are (source, reference, output), under the headings `sample_names`;
-    if `compared`, words that differ from the reference are marked; `mistakes_first` describes the order of the samples.
-    `scores` are (name, value, signature or remark), `notes` the automatic choices with their reasons, `attention`
-    titled attention views. `summary` is a sentence under the title.
+    `curves` maps names to (step, value) points; curves whose names end in the same word ("train loss", "validation
+    loss") share a chart. `samples` are (source, reference, output), under the headings `sample_names`. With `compared`,
+    words that differ from the reference are marked; `mistakes_first` describes the order of the samples. `scores` are
+    (name, value, signature or remark), `notes` are the automatic choices with their reasons, and `attention` maps
+    titles to attention views. `summary` is a sentence under the title.
     """
     for name, view in attention:
         if view.viewer != "attention":
@@ -63,7 +63,8 @@ def report_view(
 
 
 def thin(points: Curve, max_points: int = MAX_POINTS) -> list[Point]:
-    """At most `max_points` points that preserve the outline of the curve: the lowest and highest of each interval.
+    """Return at most `max_points` points that preserve the outline of the curve: the lowest and highest of each
+    interval.
 
     A value that is NaN or infinite becomes None, a gap in the curve.
     """

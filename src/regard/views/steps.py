@@ -1,11 +1,11 @@
-"""The arrays of one multi-head attention → a View of its five steps, from the tokens to the layer's output.
+"""Show the five steps of one multi-head attention as a View, from the tokens to the layer's output.
 
 The steps are those of the usual figure of eight heads: the sentence, its vectors X, the matrices of each head, the
-attention of each head, and the heads joined and multiplied by W^O. This module checks that the arrays fit
-together, selects the numbers to draw, and packs them. It depends on no model and computes no number that it draws.
+attention of each head, and the heads joined and multiplied by W^O. This module checks the shapes of the arrays, selects
+the numbers to draw, and packs them. It depends on no model and computes none of the numbers that it draws.
 
-Selection. Texts are truncated to MAX_TOKENS tokens. Of large matrices every n-th row or column is drawn, not averaged,
-and the page states n: each number on the page is one of the model's.
+Selection. Texts are truncated to MAX_TOKENS tokens. For large matrices only every n-th row or column is drawn, and the
+page states n. Numbers are never averaged: each number on the page occurs in the model.
 
 Packing. A number v is stored as the 16-bit integer nearest to v / peak · 32767, where peak is the largest absolute
 value of its kind (all Q, K and V are one kind): the error is at most peak / 65534.
@@ -26,13 +26,13 @@ from regard.utils.errors import UsageError
 from regard.views.picture import INK, MUTED, RULE, Picture, pixels_of, text_width, token_label
 from regard.views.view import View, pack_integers
 
-MAX_TOKENS = 32  # of a text
+MAX_TOKENS = 32  # maximum number of tokens that are drawn
 MAX_COLUMNS = 512  # of X and of the output
 HEAD_COLUMNS = 64  # of Q, K, V and Z of a head
 HEAD_MATRIX = (64, 32)  # rows and columns of W^Q, W^K and W^V of a head
 OUTPUT_MATRIX = (128, 128)  # rows and columns of W^O
-MAX_NUMBERS = 320_000  # of a page: more would exceed a megabyte
-SCALE_QUANTILE = 0.98  # this share of the numbers is within the color scale; a few large ones would bleach the rest
+MAX_NUMBERS = 320_000  # maximum per page; more numbers would exceed a megabyte
+SCALE_QUANTILE = 0.98  # fraction of the numbers within the color scale; a few large ones would make the others pale
 
 SHAPES = (
     dict.fromkeys(("queries", "heads"), "H T Dh")
@@ -47,7 +47,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttentionSteps:
-    """All arrays that one multi-head attention computed for one text."""
+    """All arrays of one multi-head attention for one text."""
 
     address: str  # where in the model: "encoder.0.self"
     rows: Sequence[str]  # T query tokens
@@ -90,7 +90,7 @@ class AttentionSteps:
 
 
 class _Matrix(NamedTuple):
-    """A matrix with its name, and how it is thinned."""
+    """A matrix with its name, and which of its rows and columns are drawn."""
 
     name: tuple[str, str, str]  # letter, superscript, subscript
     kind: str  # matrices of one kind share their scale
@@ -189,7 +189,7 @@ def _flatten(parts: Parts) -> Iterable[_Matrix]:
 
 
 def _scales(parts: Parts) -> dict[str, dict[str, float]]:
-    """For each kind its largest absolute value, and the largest value of its color scale."""
+    """Return for each kind the largest absolute value, and the limit of the color scale."""
     kinds: dict[str, list[Array]] = {}
     for matrix in _flatten(parts):
         kinds.setdefault(matrix.kind, []).append(np.abs(matrix.drawn).ravel())
@@ -198,7 +198,7 @@ def _scales(parts: Parts) -> dict[str, dict[str, float]]:
         numbers = np.concatenate(arrays)
         peak = float(numbers.max()) or 1.0
         limit = float(np.quantile(numbers, SCALE_QUANTILE))
-        # For attention weights the strong ones matter; elsewhere nearly all may be zero, or none may stand out.
+        # Large attention weights matter most; for other matrices the scale covers nearly all numbers.
         if kind == "weights" or limit == 0 or limit > peak * 0.8:
             limit = peak
         scales[kind] = {"peak": peak, "limit": limit}
@@ -234,7 +234,7 @@ def _draw(parts: Parts, data: dict[str, Any]) -> Picture:
         picture.rectangle(x, y, w, h, fill="none", stroke=RULE)
 
     thinned = any(max(matrix.every) > 1 for matrix in _flatten(parts))
-    remark = " · of large matrices every n-th row and column is drawn" if thinned else ""
+    remark = " · large matrices are drawn with every n-th row and column" if thinned else ""
     picture.heading(margin, f"{data['address']} · {num_heads} heads of {head_dim}{remark}")
     y = 104.0
     heading(1, y, "The sentence")

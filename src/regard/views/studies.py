@@ -1,8 +1,8 @@
-"""Views of studies: charts of what a model's parts are worth.
+"""Views of studies: charts of measurements on a model.
 
-- `ranks_view`: the singular values of value matrices, and the loss by rank
+- `ranks_view`: the singular values of OV matrices, and the loss by rank
 - `transfer_view`: pretrained weights versus training from scratch, by number of labels
-- `senses_view`: word senses, by a word's vectors in sentences: accuracy by layer, and a map for every layer
+- `senses_view`: how well a word's vectors separate its senses: accuracy by layer, and a map for every layer
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.views.view import View
 SCRATCH, PRETRAINED = "from scratch", "pretrained"
 STATIC = "static"  # the layer below all others: the embedding table alone, without positions
 MAX_POINTS = 300  # sentences of a word on the map
-NUM_NEIGHBORS = 5  # that are listed for each sentence
+NUM_NEIGHBORS = 5  # number of neighbors that are listed for each sentence
 
 Scores = tuple[float, ...]  # one per seed
 Vectors = npt.NDArray[np.float32]
@@ -38,7 +38,7 @@ class Ranks:
     """Singular values of each head's W^V · W^O at every attention, and the loss after truncating them."""
 
     d_model: int  # D: the full matrix is D × D
-    head_dim: int  # Dh: the rank is Dh at most
+    head_dim: int  # Dh: the maximum rank
     spectra: Mapping[str, npt.NDArray[Any]]  # address → (H, Dh), the largest first
     ranks: Mapping[str, Sequence[int]]  # address → the rank of each head's product
     losses: Mapping[int, float]  # rank → loss of the text, or of its translation
@@ -46,7 +46,7 @@ class Ranks:
     def __post_init__(self) -> None:
         for name, values in (("spectra", self.spectra), ("losses", self.losses)):
             if not values:
-                raise UsageError(f"a view of ranks needs {name}; there are none.", argument=name)
+                raise UsageError(f"{name} is empty. Give at least one.", argument=name)
         for address, spectrum in self.spectra.items():
             if np.ndim(spectrum) != 2 or not np.isfinite(spectrum).all():
                 message = f"the spectrum of {address!r} must be finite numbers of shape (heads, head_dim)."
@@ -54,7 +54,7 @@ class Ranks:
 
     @property
     def parameter_counts(self) -> dict[str, int]:
-        """Parameters of a head's value matrix: as one matrix, and as two factors."""
+        """Parameters of a head's OV matrix: as one matrix, and as two factors."""
         return {"full": self.d_model**2, "factored": 2 * self.d_model * self.head_dim}
 
     def numbers(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def ranks_view(ranks: Ranks, *, title: str) -> View:
     counts, d_model, head_dim = ranks.parameter_counts, ranks.d_model, ranks.head_dim
     highest = max(max(by_head) for by_head in ranks.ranks.values())
     explanation = (
-        f"A head's value matrix is {d_model} × {d_model}, the product of {d_model} × {head_dim} (W^V) and "
+        f"A head's OV matrix is {d_model} × {d_model}, the product of {d_model} × {head_dim} (W^V) and "
         f"{head_dim} × {d_model} (W^O): {counts['factored']:,} numbers instead of {counts['full']:,}, and a rank of "
         f"at most {head_dim}. The highest rank here is {highest}."
     )
@@ -90,7 +90,7 @@ def ranks_view(ranks: Ranks, *, title: str) -> View:
         series = [{"name": f"head {head}", "points": of_head} for head, of_head in enumerate(points)]
         spectra.append({"address": address, "title": f"singular values of W^V · W^O, {address}", "series": series})
     losses = {"name": "loss", "points": [[rank, loss] for rank, loss in sorted(ranks.losses.items())]}
-    chart = {"title": "loss with all value matrices truncated to a rank", "series": [losses]}
+    chart = {"title": "loss with all OV matrices truncated to a rank", "series": [losses]}
     data = {"spectra": spectra, "losses": chart}
     return View("ranks", data, title, _draw_ranks, ranks.lines(), ranks.numbers, explanation)
 
@@ -111,7 +111,7 @@ def _draw_ranks(data: dict[str, Any]) -> Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """Scores with the same examples, seeds and model size: from pretrained weights and from scratch."""
+    """Scores of training from pretrained weights and from scratch, with the same examples, seeds and model size."""
 
     metric: str
     sizes: tuple[int, ...]  # numbers of labeled training examples
@@ -126,7 +126,7 @@ class Transfer:
             raise UsageError("a transfer curve needs at least one number of labels.", argument="sizes")
         for name in ("pretrained", "scratch"):
             if [len(scores) for scores in getattr(self, name)] != [self.seeds] * len(self.sizes):
-                message = f"{name} needs {self.seeds} scores for each of {len(self.sizes)} sizes."
+                message = f"{name} must have {self.seeds} scores for each of {len(self.sizes)} sizes."
                 raise UsageError(message, argument=name)
 
     def __iter__(self) -> Iterator[tuple[int, Scores, Scores]]:
@@ -161,7 +161,7 @@ class Transfer:
 
 
 def transfer_view(transfer: Transfer, *, title: str) -> View:
-    """A view of both curves over the number of labels, and of their table."""
+    """A view with both curves over the number of labels, and a table."""
     caption = transfer.lines()[0]
     setup = "Both curves use the same examples, seeds, tokenizer and model size."
     series: list[dict[str, Any]] = []
@@ -232,7 +232,7 @@ class WordSenses:
 
     @property
     def best(self) -> LayerSenses:
-        """The layer with the highest accuracy; of equal ones, the one that separates the senses most."""
+        """The layer with the highest accuracy; ties are broken by how well the layer separates the senses."""
         return max(self.layers, key=lambda layer: (layer.accuracy, layer.within - layer.across))
 
     def __repr__(self) -> str:
@@ -267,7 +267,7 @@ class Senses:
         return [layer.name for layer in self.words[0].layers]
 
     def accuracy(self, layer: str | int) -> float:
-        """Over the sentences of all words."""
+        """The accuracy of a layer over the sentences of all words."""
         return self._mean(word.layer(layer).accuracy for word in self.words)
 
     @property
@@ -366,7 +366,7 @@ def _word_data(word: WordSenses) -> dict[str, Any]:
 
 
 def _chart(word: WordSenses) -> dict[str, Any]:
-    """Accuracy over the numbered layers; the static vector and the majority as horizontal lines."""
+    """Return the chart of accuracy by layer, with horizontal lines for the static vector and the majority baseline."""
     accuracies = {layer.name: 100 * layer.accuracy for layer in word.layers}
     static = accuracies.pop(STATIC, None)
     points = [[int(name), accuracy] for name, accuracy in accuracies.items()]
@@ -378,7 +378,7 @@ def _chart(word: WordSenses) -> dict[str, Any]:
 
 
 def _draw_senses(data: dict[str, Any]) -> Picture:
-    """The first word: its accuracy by layer, and its map at the best layer."""
+    """Draw the accuracy by layer and the map at the best layer of the first word."""
     word = data["words"][0]
     layer = word["layers"][word["best"]]
     picture = Picture(900, 430, data["title"])

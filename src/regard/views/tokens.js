@@ -94,7 +94,7 @@ function tokenSpan([text, token, id], place) {
   );
 }
 
-/** The word after each merge, with the new symbol highlighted. */
+/** The word after each merge, with the new token highlighted. */
 function mergeSteps(steps) {
   const items = steps.map((step, at) => {
     const symbols = step.split(" ");
@@ -108,6 +108,6 @@ function mergeSteps(steps) {
   });
   const merges = steps.length - 1;
   const count = `${merges} ${merges === 1 ? "merge" : "merges"}, first to last`;
-  const heading = merges === 0 ? "No merges: the word stays a sequence of symbols" : count;
+  const heading = merges === 0 ? "No merges: the word stays a sequence of characters or bytes" : count;
   return [el("h3", { text: heading }), el("ol", { start: 0 }, ...items)];
 }

@@ -5,7 +5,7 @@
 - `causal_view`: how a language model learns from a text: the causal mask, and the target and loss of each position
 - `inputs_view`: the vectors whose sum enters an encoder: token + segment + position, and the normalized sum
 
-This module knows no model and computes nothing that it draws.
+This module depends on no model and computes none of the numbers that it draws.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TOKEN_COLORS = ("#dcdcfa", "#fde2c8", "#cdeede", "#fad7e6", "#d3e9f5", "#f1e6b8"
 START_COLOR, END_COLOR, ANSWER_COLOR = "#d97200", "#4a3fc0", "#fbe9b7"
 SEEN_COLOR, SELF_COLOR, MASKED_COLOR, LOSS_COLOR = "#c9c4f4", "#4a3fc0", "#f6f6f8", "#d9661f"
 
-MAX_POSITIONS = 64  # of a causal view; a longer text is cut there
+MAX_POSITIONS = 64  # maximum number of positions in a causal view; longer texts are truncated
 NO_TARGET = "no target: the text ends"
 
-MAX_TOKENS = 96  # of a view of inputs; a longer text is cut there
-MAX_NUMBERS = 48  # of each vector: of wide ones every n-th number is drawn, not averaged, and the page states n
+MAX_TOKENS = 96  # maximum number of tokens in a view of inputs; longer texts are truncated
+MAX_NUMBERS = 48  # per vector: for wide vectors only every n-th number is drawn, and the page states n
 SCALE_QUANTILE = 0.98  # this share of the numbers is within the color scale
 SEGMENTS, NUM_SEGMENT_COLORS = "ABCDEFGH", 4
 INPUT_ROWS = {  # rows of the figure: name of the array → its sign and label
@@ -54,11 +54,13 @@ class TokenColumn:
 
     name: str  # of the tokenizer, as a heading
     tokens: Sequence[tuple[str, str, int]]  # (part of the text, token as in the vocabulary, id)
-    derivations: Sequence[Sequence[str]] | None = None  # per word its merges: steps of symbols joined by spaces
+    derivations: Sequence[Sequence[str]] | None = (
+        None  # the merge steps of each word; a step is tokens joined by spaces
+    )
 
 
 def tokens_view(columns: Sequence[TokenColumn], *, title: str = "Tokens") -> View:
-    """A view of the same text, split by one or more tokenizers."""
+    """A view of one text, tokenized by one or more tokenizers."""
     if not columns:
         raise UsageError("a token view needs at least one column of tokens.", argument="columns")
     return View("tokens", {"columns": [_column(column) for column in columns]}, title, _draw_tokens)
@@ -138,12 +140,12 @@ class SpanMarks:
     def __post_init__(self) -> None:
         for name, values in (("marks", self.marks), ("candidates", self.candidates)):
             if not values:
-                raise UsageError(f"a view of an answer needs {name}; there are none.", argument=name)
+                raise UsageError(f"{name} is empty. Give at least one.", argument=name)
         # Tokens may share a character: "½" is read as "1⁄2".
         edges = [(0, 0), *((mark.start, mark.end) for mark in self.marks), (len(self.passage),) * 2]
         is_ordered = all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(edges))
         if not is_ordered or any(start > end for start, end in edges):
-            message = "the marks of an answer must be in order and inside the passage."
+            message = "marks must be in ascending order and inside the passage."
             raise UsageError(message, argument="marks", value=edges[1:-1])
 
     def numbers(self) -> dict[str, Any]:
@@ -191,10 +193,10 @@ def _draw_spans(data: dict[str, Any]) -> Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class CausalTraining:
-    """A text as a language model learns from it. The last position has no target, and so no loss."""
+    """The mask, targets and losses of a language model on a text. The last position has no target and no loss."""
 
     tokens: Sequence[str]  # (T,)
-    mask: npt.NDArray[np.bool_]  # (T, T): whether the row sees the column
+    mask: npt.NDArray[np.bool_]  # (T, T): whether the row may attend to the column
     losses: Sequence[float]  # (T - 1,): -log of the probability of the next token, at each position but the last
 
     def __post_init__(self) -> None:
@@ -231,7 +233,7 @@ class CausalTraining:
 
 
 def causal_view(training: CausalTraining, *, title: str) -> View:
-    """A view of the mask: each row is a position; it sees the filled cells and predicts the token on the right."""
+    """A view of the mask: each row is a position, which sees the filled cells and predicts the token on the right."""
     count = min(MAX_POSITIONS, len(training.tokens))
     data = {
         "tokens": [token_label(token) for token in training.tokens[: count + 1]],
@@ -254,7 +256,7 @@ def _draw_causal(data: dict[str, Any]) -> Picture:
     right = left + count * cell + 22
     picture = Picture(right + label_width + bar + 90, top + count * cell + 60, data["title"])
     mean = f"mean loss {data['loss']:.3f} over {data['count'] - 1} positions"
-    picture.heading(margin, f"Row: a position and what it sees. Right: its target and loss · {mean}")
+    picture.heading(margin, f"Each row shows what a position sees, with its target and loss on the right · {mean}")
     for position, row in enumerate(data["mask"]):
         y = top + position * cell
         baseline = y + cell * 0.7
@@ -295,7 +297,10 @@ class InputSums:
         count = len(self.tokens)
         for name in ("ids", "segments"):
             if not count or len(getattr(self, name)) != count:
-                raise UsageError(f"{count} tokens and {len(getattr(self, name))} {name} do not fit.", argument=name)
+                raise UsageError(
+                    f"got {count} tokens but {len(getattr(self, name))} {name}. Give one per token, and at least one.",
+                    argument=name,
+                )
         shape = (count, self.sums.shape[-1])
         for name, array in self.arrays.items():
             if array.shape != shape:
@@ -325,7 +330,9 @@ class InputSums:
 
 
 def inputs_view(inputs: InputSums, *, title: str) -> View:
-    """A view of the input of the first block. The summed vectors and their sum share one color scale."""
+    """A view of the input of the first block.
+
+    The token, segment and position vectors and their sum share one color scale."""
     d_model = inputs.sums.shape[1]
     every = math.ceil(d_model / MAX_NUMBERS)
     *summed, normalized = inputs.arrays.values()

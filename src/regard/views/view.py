@@ -4,7 +4,7 @@ A view is a value. It becomes a page, a picture or a notebook cell on demand.
 
 The viewers are ES modules in files. A page that is opened from a mail attachment cannot import files, so the modules
 are linked into one inline script: each becomes a function scope, its imports become constants and its exports a
-returned object. Only the forms of import and export that these modules use are supported; anything else raises.
+returned object. Only the forms of import and export that these modules use are supported; other forms raise an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from regard.views.picture import Picture, readable
 
 VIEWERS = ("attention", "causal", "inputs", "ranks", "report", "senses", "spans", "steps", "tokens", "transfer")
 FORMATS = (".html", ".svg", ".png")
-DATA_FORMATS = (".csv", ".json", ".npy")  # of views that export their numbers
+DATA_FORMATS = (".csv", ".json", ".npy")  # for views that can export their numbers
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 BROWSER_PATHS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -42,7 +42,7 @@ BROWSER_PATHS = (
     "C:/Program Files/Google/Chrome/Application/chrome.exe",
     "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
 )
-# Containers often forbid the browser's sandbox. The drawing comes from regard and holds no script.
+# Containers often forbid the browser's sandbox. The drawing comes from regard and contains no script.
 _BROWSER_FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
     "--disable-dev-shm-usage --no-first-run --hide-scrollbars"
@@ -59,11 +59,11 @@ _UNSUPPORTED = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Something to look at; `save` it, or let a notebook show it."""
+    """A visualization: `save` it, or display it in a notebook."""
 
     viewer: str  # the module that renders it: one of VIEWERS
     data: dict[str, Any] = field(repr=False)  # input of the module: JSON values only
-    title: str  # on every page, as is the note
+    title: str  # on every page, like the note
     draw: Callable[[Any], Picture] | None = field(default=None, repr=False)  # data → still picture of the first state
     lines: Sequence[str] = field(default=(), repr=False)  # a summary for a terminal
     numbers: Callable[[], Any] = field(default=dict, repr=False)  # the numbers of the view, as JSON values
@@ -100,7 +100,7 @@ class View:
         return self.draw(self.data)
 
     def _repr_html_(self) -> str:
-        # Without allow-same-origin the frame has an origin of its own: it can run scripts and offer downloads, but it
+        # Without allow-same-origin the frame has a separate origin: it can run scripts and offer downloads, but it
         # cannot access the notebook's page or its cookies.
         height = _HEIGHTS.get(self.viewer, 700)
         return (
@@ -114,7 +114,7 @@ class View:
 
 
 def check_format(path: Path, *, also: Iterable[str] = ()) -> str:
-    """The suffix of `path`, if a view can be saved as such a file. `also` names more formats than FORMATS."""
+    """Return the suffix of `path`; raise an error if it is not one of FORMATS and `also`."""
     suffix, allowed = path.suffix.lower(), (*FORMATS, *also)
     if suffix not in allowed:
         message = f"cannot save a view as {path.name!r}: the name must end in {', '.join(allowed)}."
@@ -126,11 +126,11 @@ def check_format(path: Path, *, also: Iterable[str] = ()) -> str:
 
 
 def page(viewer: str, data: dict[str, Any], title: str) -> str:
-    """The whole document: nothing in it needs, or is allowed to use, the network."""
+    """Return the HTML document, which neither needs nor may use the network."""
     if viewer not in VIEWERS:
         raise unknown("viewer", viewer, VIEWERS)
     script, style = link(viewer), style_sheet(viewer)
-    # The policy names the only script and the only style that may run: even markup that slipped past the
+    # The policy allows only this script and this style: even markup that slipped past the
     # escaping could neither run nor send requests.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
@@ -152,13 +152,13 @@ def page(viewer: str, data: dict[str, Any], title: str) -> str:
 
 
 def json_for_html(data: Any) -> str:
-    """JSON that can stand inside a <script> element: pure ASCII, without <, > and &."""
+    """JSON for the content of a <script> element: pure ASCII, without <, > and &."""
     try:
         text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"the data of a view must be finite numbers, strings, lists and dictionaries: {error}. "
-            "Convert arrays with .tolist() and replace NaN by None.",
+            "Convert arrays with .tolist() and replace NaN with None.",
             argument="data",
         ) from None
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
@@ -179,7 +179,7 @@ def link(viewer: str) -> str:
     )
     script = "\n".join(["const modules = {};", *map(_scope, _modules(viewer)), start, ""])
     if re.search(r"</script|<!--", script, re.IGNORECASE):
-        raise AssertionError(f"the modules of the {viewer} viewer hold text that would end their script element")
+        raise AssertionError(f"the modules of the {viewer} viewer contain text that would end their script element")
     return script
 
 
@@ -242,7 +242,7 @@ def rasterize(picture: Picture) -> bytes:
     browser = find_browser()
     if browser is None:
         message = (
-            f"a .png needs a browser to paint it, and none of {', '.join(BROWSERS)} is on PATH. "
+            f"writing a .png needs a browser, and none of {', '.join(BROWSERS)} is on PATH. "
             "Install one (Debian and Ubuntu: apt install chromium), or save the view as .svg or .html."
         )
         raise RegardError(message, argument="path", allowed=[".svg", ".html"], hint="apt install chromium")

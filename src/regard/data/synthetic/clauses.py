@@ -19,7 +19,7 @@ _DEFINITE = Weighted({"the": 12.0, "this": 2.5, "possessive": 3.5})
 _SINGULAR = Weighted({"the": 11.0, "a": 5.0, "this": 2.0, "possessive": 3.0, "every": 0.6})
 _PLURAL = Weighted({"the": 9.0, "some": 4.0, "this": 2.0, "possessive": 3.0, "several": 1.5, "number": 5.0})
 _MASS = Weighted({"the": 6.0, "some": 5.0, "this": 1.0, "possessive": 2.0})
-ALL_RANKS = tuple(range(7))  # of adjectives, as in the lexicon
+ALL_RANKS = tuple(range(7))  # ranks of adjectives in the lexicon
 
 PEOPLE = matching("human")
 GENDERED = matching("human -epicene")  # English also uses "he" or "she" for them
@@ -82,7 +82,7 @@ def _can_stack(first: Adjective, second: Adjective) -> bool:
 def _adjectives(
     noun: Noun, kind: Callable[[Noun], tuple[Adjective, ...]], ranks: tuple[int, ...] = ALL_RANKS
 ) -> Weighted[Adjective]:
-    """Adjectives for a noun. Those with few nouns are more likely, so that they occur often enough to be learned."""
+    """Adjectives for a noun, weighted: adjectives with few nouns are more likely, so that all are learned."""
     return Weighted({adjective: len(adjective.nouns) ** -0.75 for adjective in kind(noun) if adjective.rank in ranks})
 
 
@@ -114,7 +114,7 @@ def draw_nominal(
 ) -> Nominal:
     """A noun with a determiner, and maybe a number and adjectives.
 
-    definite: only the, this and possessives. negated_object: also "any", which is "de" in French.
+    `definite` allows only the, this and possessives. `negated_object` also allows "any", which is "de" in French.
     """
     if "name" in noun.tags or noun.compound is not None:
         return Nominal(noun=noun, determiner="" if "name" in noun.tags else "the")
@@ -199,7 +199,7 @@ def people_for(verb: Verb) -> tuple[Noun, ...]:
 def draw_subject(rng: Rng, verb: Verb, *, past: bool, definite: bool, in_question: bool = False) -> Argument:
     """A subject that the verb allows.
 
-    I and we are excluded in questions, with être (the participle needs their gender), and where their forms would be
+    I and we are excluded in questions, with être (the participle needs their gender), and where the verb form would be
     too rare to be learned ("nous craignons").
     """
     subject = draw_person(rng, verb.subjects, definite=definite)
@@ -254,7 +254,7 @@ def _add_circumstance(rng: Rng, clause: Clause, verb: Verb) -> None:
 
 
 def draw_event(rng: Rng, verbs: tuple[Verb, ...], *, modify: float) -> Clause:
-    """A clause with one of the verbs, circumstances, and with probability `modify` an owner or a place of a noun."""
+    """A clause with one of the verbs and circumstances. With probability `modify`, a noun gets an owner or a place."""
     verb = rng.pick(verbs)
     past, polarity = draw_tense(rng, verb), ""
     if not rng.chance(0.7):
@@ -282,7 +282,7 @@ def draw_description(rng: Rng, *, modify: float) -> Clause:
     subject = draw_nominal(rng, noun, definite=True, adjectives=0)
     clause = draw_predicate(rng, subject, noun, past=rng.chance(0.4), polarity="not" if rng.chance(0.25) else "")
     if clause.adjective is not None and clause.adjective.rank < 5 and "name" not in noun.tags:
-        # Only color and origin, which do not contradict the predicate.
+        # Adjectives of color and origin do not contradict the predicate.
         subject.adjectives = draw_nominal(rng, noun, adjectives=0.35, ranks=(5, 6)).adjectives
     if rng.chance(modify):
         attach_modifier(rng, subject)

@@ -1,7 +1,7 @@
 """A meaning written in English: word order, do-support, articles, agreement of the verb.
 
-"not" is aligned with both halves of "ne … pas", the auxiliary "did" with the French auxiliary, "does" with nothing in a
-statement; in a question the auxiliary is aligned with "est-ce que".
+"not" is aligned with both halves of "ne … pas", and the auxiliary "did" with the French auxiliary. "does" is not
+aligned in a statement. In a question the auxiliary is aligned with "est-ce que".
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from regard.data.synthetic.realizer import Realization, Word
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "que": "qu'", "ne": "n'", "je": "j'"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
 _BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
-# Words that start with h, without elision before them.
+# Words with an h that prevents elision.
 _ASPIRATED = {form for noun in NOUNS if "aspirated" in noun.tags for form in (noun.french, noun.french_plural)} | {
     "huit"
 }
@@ -155,5 +155,5 @@ def _agree(forms: tuple[str, str, str, str], argument: Argument | None) -> str:
 
 @cache
 def _starts_with_vowel(form: str) -> bool:
-    """Whether the word before it is elided: before vowels and silent h, not before the h of "hibou"."""
+    """Whether the word before this one is elided: before vowels and silent h, not before the h of "hibou"."""
     return form[0] in "aeiouyhàâéèêîôûœAEIOUHÉ" and form not in _ASPIRATED

@@ -1,8 +1,8 @@
 """Random sentences as meanings: statements, questions, relative clauses, coordination, pronouns.
 
-Each function draws one kind of sentence that makes sense in both languages and has exactly one translation. In a scene
-'it', 'they', 'he' or 'she' could refer to two nouns, and only one makes sense: "The animal did not cross the street
-because it was too tired / too wide."
+Each function draws one kind of sentence that makes sense in both languages and has exactly one translation. In a scene,
+a pronoun (it, they, he, she) could refer to two nouns, but only one of the nouns makes sense: "The animal did not cross
+the street because it was too tired / too wide."
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ _COLOR_RANKS = (5,)  # colors never contradict the adjective that decides
 
 
 class Scene:
-    """A verb with its agents and objects, and adjectives that explain the event only as those of one of the two."""
+    """A verb with its agents and objects, and adjectives that explain the event for only one of the two nouns."""
 
     def __init__(
         self, verb: str, polarity: str, agents: str, objects: str, of_agent: str, of_object: str, flags: str = ""
@@ -268,7 +268,7 @@ class Scene:
         self.objects = _suitable(matching(objects), self.object_adjectives)
 
     def reasons(self, noun: Noun) -> tuple[Adjective, ...]:
-        """The adjectives that explain the scene by this noun."""
+        """The adjectives that explain the scene if they describe this noun."""
         adjectives = self.agent_adjectives if noun in self.agents else self.object_adjectives
         return tuple(adjective for adjective in adjectives if "name" in noun.tags or noun in adjective.nouns)
 
@@ -284,7 +284,7 @@ PERSON_SCENES: tuple[Scene, ...] = tuple(Scene(*row) for row in _ROWS if row[2] 
 # Scenes with many nouns are more frequent, so that no noun is rare.
 _THING_CHOICE = Weighted({scene: 10.0 + len(scene.agents) + len(scene.objects) for scene in THING_SCENES})
 
-# The pairs of nouns that 'it' could refer to in some sentence.
+# The pairs of nouns that 'it' could refer to in one sentence.
 RIVALS: frozenset[frozenset[Noun]] = frozenset(
     frozenset((agent, object_)) for scene in THING_SCENES for agent in scene.agents for object_ in scene.objects
 )
@@ -320,7 +320,7 @@ def _draw_nominal(rng: Rng, noun: Noun, plural: bool) -> Nominal:
 
 
 def draw_degree(rng: Rng, scene: Scene) -> Phrase | None:
-    """ "too" explains only what did not happen, "very" also what did."""
+    """Return "too", which explains only what did not happen, or "very", which also explains what did happen."""
     return lexicon.DEGREES.get(rng.weighted(_DEGREES_OF_EXCESS if scene.polarity else _DEGREES_OF_REASON))
 
 
@@ -331,7 +331,7 @@ def scene_clause(scene: Scene, agent: Nominal, object_: Nominal, *, past: bool, 
 
 
 def because(main: Clause, antecedent: Nominal, reason: Adjective, degree: Phrase | None) -> Sentence:
-    """A scene, and a clause with a pronoun for `antecedent` that explains it."""
+    """A scene, followed by a "because" clause with a pronoun for `antecedent`."""
     human = "human" in antecedent.noun.tags
     pronoun = Pronoun(gender=antecedent.gender, plural=antecedent.plural, human=human, antecedent=antecedent)
     degree = None if "fixed" in reason.flags else degree

@@ -41,7 +41,7 @@ _ENDINGS = {
 }
 
 
-Topic = dict[str, list[str]]  # its subjects, and adjectives by label
+Topic = dict[str, list[str]]  # subjects of a topic, and adjectives by label
 TOPICS: tuple[Topic, ...] = tuple(
     {"subjects": subjects.split(";"), POSITIVE: positive.split(";"), NEGATIVE: negative.split(";")}
     for _, subjects, positive, negative in read_table("opinions")
@@ -51,8 +51,8 @@ TOPICS: tuple[Topic, ...] = tuple(
 def opinions(split: str, *, count: int | None = None, seed: int = 0) -> list[Labelled]:
     """Opinions on meals, hotels, films and prices, labelled positive or negative.
 
-    Single words do not decide: "not" inverts an adjective, and the clause after "but" decides, so a model has to
-    combine words.
+    No single word determines the label: "not" inverts an adjective, and with "but" the last clause counts. So a model
+    has to combine words.
     """
     return draw_split("opinions", split, _draw_opinion, lambda opinion: opinion.text, count=count, seed=seed)
 
@@ -70,7 +70,7 @@ def _draw_opinion(rng: Rng) -> Labelled:
 
 
 def _judge(rng: Rng, topic: Topic, label: str) -> str:
-    """A judgement, sometimes by negation: "the soup was not cold"."""
+    """A judgement, sometimes with a negation: "the soup was not cold"."""
     subject = rng.pick(topic["subjects"])
     start = f"{rng.pick(('the', 'their', 'our'))} {subject} {'were' if subject == 'sausages' else 'was'}"
     if rng.chance(0.3):
@@ -143,10 +143,10 @@ def _tags(words: tuple[str, ...]) -> tuple[str, ...]:
 
 # --- Inference and similarity -------------------------------------------------------------------------------------
 
-# The second sentence is made from the meaning of the first by a change with a known effect: without a detail it is
+# The second sentence comes from the meaning of the first by a change with a known effect: without a detail it is
 # entailed, with "not" it is contradicted, with another detail it is neither.
 ENTAILS, CONTRADICTS, NEITHER = "entails", "contradicts", "neither"
-MAX_SIMILARITY = 5.0  # of sentences with the same meaning
+MAX_SIMILARITY = 5.0  # for sentences with the same meaning
 
 
 def inferences(split: str, *, count: int | None = None, seed: int = 0) -> list[LabelledPair]:
@@ -209,7 +209,7 @@ def _remove_details(rng: Rng, clause: Clause) -> Clause:
 
 
 def _without_adjectives(argument: object) -> Nominal | None:
-    """The nominal with at most the adjective "other", which determines its referent."""
+    """The nominal without adjectives other than "other", which changes what the nominal refers to."""
     if not isinstance(argument, Nominal):
         return None
     return replace(argument, adjectives=tuple(adj for adj in argument.adjectives if adj.english == "other"))
@@ -241,7 +241,7 @@ def _noun(argument: object) -> Noun | None:
 
 
 def _parts(clause: Clause) -> set[Hashable]:
-    """The parts of a meaning that similarity counts."""
+    """The parts of a meaning that are compared for similarity."""
     parts: set[Hashable] = {("verb", clause.verb), ("polarity", clause.polarity)}
     if clause.time is not None:
         parts.add(("time", clause.time.name))
@@ -256,7 +256,7 @@ def _parts(clause: Clause) -> set[Hashable]:
 # --- Multiple choice ----------------------------------------------------------------------------------------------
 
 NUM_ENDINGS = 4
-_MAX_OBJECTS = 15  # of the verb of an ending: verbs that take nearly any object fit nearly any sentence
+_MAX_OBJECTS = 15  # limit for verbs of endings: a verb that takes nearly any object fits nearly any sentence
 _SPECIFIC = tuple(verb for verb in VERBS_OF_PEOPLE if len(verb.objects) <= _MAX_OBJECTS)
 _GENERAL = tuple(verb for verb in VERBS_OF_PEOPLE if len(verb.objects) > _MAX_OBJECTS)
 
@@ -274,7 +274,8 @@ _OBJECTS: tuple[Noun, ...] = tuple(
 
 
 def choices(split: str, *, count: int | None = None, seed: int = 0) -> list[MultipleChoiceExample]:
-    """Sentences with four possible continuations, as in SWAG: only one verb fits the object of the sentence.
+    """Sentences with four possible continuations, as in SWAG: only in one of them does the verb fit the object of the
+    sentence.
 
     "Emma found the cake in the kitchen." continues with "She ate it.", not with "She repaired it." A verb fits the
     nouns that the lexicon allows as its objects.
@@ -319,9 +320,9 @@ class _Fact:
 
 
 def questions(split: str, *, count: int | None = None, seed: int = 0, impossible: float = 0.0) -> list[Question]:
-    """Questions on short passages: the answer is a span of the passage. A share of `impossible` has none (SQuAD v2).
+    """Questions about short passages: the answer is a span. A fraction `impossible` has no answer (SQuAD v2).
 
-    Each sentence of a passage has another verb, so that a question (who, what, where, when) has one answer.
+    Each sentence of a passage has a different verb, so that a question (who, what, where, when) has one answer.
     """
     draw = functools.partial(_draw_question, impossible=impossible)
     drawn = draw_split("questions", split, draw, lambda question: question.passage, count=count, seed=seed)
@@ -368,7 +369,7 @@ def _spans(clause: Clause, written: Realization) -> dict[str, tuple[int, int]]:
     answers = {
         kind: _subtree(written, written.head_words[nominal])
         for kind, nominal in (("who", clause.subject), ("what", clause.object), ("where", place))
-        # One asks for people with "whom".
+        # A question about a person would need "whom".
         if isinstance(nominal, Nominal) and not (kind == "what" and "human" in nominal.noun.tags)
     }
     if clause.time is not None:

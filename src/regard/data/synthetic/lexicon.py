@@ -1,7 +1,7 @@
 """The words of the built-in synthetic dataset in English and French, read from the folder `tables`.
 
-Determiners, fixed phrases (prepositions, adverbs, times, dates, names of institutions), nouns, adjectives and verbs,
-and which nouns the adjectives and verbs go with.
+The tables contain determiners, fixed phrases (prepositions, adverbs, times, dates, names of institutions), nouns,
+adjectives and verbs. They also state which nouns an adjective or a verb can be combined with.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POSSESSIVES: tuple[str, ...] = tuple(english for group, english, *_ in _DETERMIN
 class PhraseWord(NamedTuple):
     """One word of a fixed phrase. Words with the same label are translations of each other."""
 
-    is_main: bool  # the head of the others
+    is_main: bool  # the head of the other words
     form: str
     pos: str
     relation: str
@@ -75,7 +75,7 @@ DATES: tuple[Phrase, ...] = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Noun:
-    """A noun or first name. Compared by identity: each exists once."""
+    """A noun or first name. Nouns are compared by identity, because each exists once."""
 
     english: str
     english_plural: str
@@ -107,7 +107,7 @@ _KNOWN: frozenset[str] = frozenset(NOUN).union(*(noun.tags for noun in NOUN.valu
 
 
 def matching(selection: str) -> tuple[Noun, ...]:
-    """The nouns that match a selection of tags and nouns, separated by spaces; '-x' excludes the tag x.
+    """The nouns that match a list of tags and nouns, separated by spaces; '-x' excludes the tag or noun x.
 
     >>> [noun.english for noun in matching("drink -liquid candle")]
     ['wine', 'candle']
@@ -137,7 +137,7 @@ class Adjective:
         self.english = english
         self.forms = (*regular[:2], masculine_plural or regular[2], feminine_plural or regular[3])
         self.before_vowel = before_vowel or None  # the masculine singular before a vowel, where it differs: bel, vieil
-        self.precedes = position == "pre"  # the French noun
+        self.precedes = position == "pre"  # whether it precedes the French noun
         self.rank = int(rank)
         self.flags = frozenset(flags)  # fixed, praise, attributive, personal
         # The noun after "avoir" in French: faim, peur.

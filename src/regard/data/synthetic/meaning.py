@@ -52,7 +52,7 @@ class Pronoun:
     gender: str
     plural: bool = False
     person: int = 3
-    human: bool = False  # he or she rather than it
+    human: bool = False  # True for he and she, False for it
     antecedent: Nominal | None = None
 
 
@@ -94,7 +94,7 @@ class Clause:
     past: bool = False
     polarity: str = ""  # "", "not" or "never"
     passive: bool = False  # the subject is the patient
-    silent_subject: bool = False  # the same as in the first clause: "sings and dances"
+    silent_subject: bool = False  # the subject of the first clause is not repeated: "sings and dances"
     object: Argument | None = None
     agent: Nominal | None = None  # of a passive clause
     recipient: Nominal | None = None
@@ -105,7 +105,7 @@ class Clause:
 
     @property
     def person_index(self) -> int:
-        """The index of the subject's form in a table of those of I, he, we and they."""
+        """The index of the subject's form in a table with the forms for I, he, we and they."""
         return 1 if self.subject is None else 2 * self.subject.plural + (self.subject.person == 3)
 
 
@@ -129,7 +129,7 @@ def _arguments(clause: Clause | None) -> list[Argument]:
 
 
 def nominals(sentence: Sentence) -> list[Nominal]:
-    """All nominals of a sentence, also nested ones, each once."""
+    """All nominals of a sentence, including nested ones, each once."""
     pending = _arguments(sentence.main) + _arguments(sentence.second)
     visited: list[Nominal] = []
     while pending:

@@ -1,6 +1,5 @@
-"""Sentences written word by word: what English and French have in common when a meaning becomes text.
-
-Tags and relations follow Universal Dependencies. A subclass knows the word order and the forms of its language.
+"""Write the sentence for a meaning, word by word: the part that English and French share. Tags and relations follow
+Universal Dependencies. Each subclass implements the word order and the forms of its language.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Word:
     relation: str
     head: Word | None
     sources: tuple[Source, ...]
-    before_vowel: str | None = None  # its form before a vowel, if that is another one
+    before_vowel: str | None = None  # the form before a vowel, if it differs
 
 
 class Realization(ABC):
@@ -38,7 +37,7 @@ class Realization(ABC):
 
     def __init__(self, sentence: Sentence) -> None:
         self.words: list[Word] = []
-        self.head_words: dict[Hashable, Word] = {}  # of each nominal, pronoun and modifier
+        self.head_words: dict[Hashable, Word] = {}  # the main word of each nominal, pronoun and modifier
         root = self.clause_root(sentence.main, "root", None)
         self.modifier(QUESTION_WORDS.get(sentence.question), root, sentence.main, "wh")
         self.fill_clause(sentence.main, root, question=sentence.question)
@@ -65,7 +64,7 @@ class Realization(ABC):
     def phrase(
         self, phrase: Phrase, head: Word | None, node: Hashable, role: str, *, main_word: Word | None = None
     ) -> Word:
-        """Write a fixed phrase and return its main word (default: a new one), which is the head of the others."""
+        """Write a fixed phrase and return its main word (default: a new one), which is the head of its other words."""
         words = phrase.french if self.is_french else phrase.english
         main = next(word for word in words if word.is_main)
         main_word = main_word or Word("", main.pos, main.relation, head, ())
@@ -190,7 +189,7 @@ def capitalize(text: str) -> str:
 
 
 def join(words: Iterable[str], *, spaced_question_mark: bool) -> str:
-    """Text from words: no space after "l'", and none before "'s" and the full stop."""
+    """Join words to a text, without a space after "l'" and before "'s" and the full stop."""
     parts: list[str] = []
     needs_space = False
     for word in words:

@@ -1,8 +1,8 @@
 """Reproducible random choices, and disjoint splits of random examples.
 
 The same seed gives the same draws on every platform and Python version: all draws use `random.Random.random()`, the
-only method with a sequence that Python guarantees. A checksum of its text puts an example into a split, for any seed,
-so splits are disjoint for any number of examples.
+only method with a sequence that Python guarantees. The split of an example depends only on a checksum of its text, so
+splits are disjoint for all seeds and sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.utils.errors import UsageError, unknown
 T = TypeVar("T")
 
 SIZES = {"train": 4_000, "validation": 400, "test": 1_000}
-_EDITION = "j"  # other letters hold out other combinations; with this one, every word is frequent in training
+_EDITION = "j"  # determines the held-out combinations; with this letter, every word is frequent in training
 _TEST_PERCENT, _VALIDATION_PERCENT = 6, 3
 _PATIENCE = 5_000  # draws without a new example before giving up
 
@@ -54,7 +54,7 @@ def percentile(text: str) -> int:
 
 
 def split_of(text: str) -> str:
-    """The split of an example without held-out combinations, by its English text."""
+    """The split of an example without held-out combinations, which depends on its English text."""
     place = percentile(text)
     if place < _TEST_PERCENT:
         return "test"
@@ -86,10 +86,10 @@ def split_size(split: str, count: int | None, sizes: Mapping[str, int]) -> int:
     if split not in sizes:
         raise unknown("split", split, sizes)
     if count is not None and count < 0:
-        raise UsageError(f"count is {count}; it must be at least 0.", argument="count", value=count)
+        raise UsageError(f"count must be at least 0, got {count}.", argument="count", value=count)
     return sizes[split] if count is None else count
 
 
 def count_error(kind: str, available: int, count: int) -> UsageError:
-    message = f"count is {count:,}; the built-in dataset has about {available:,} {kind}."
+    message = f"the built-in dataset has only about {available:,} {kind}, but count is {count:,}. Use a smaller count."
     return UsageError(message, argument="count", value=count)

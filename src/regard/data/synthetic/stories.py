@@ -1,6 +1,5 @@
-"""Short English stories: sentences of the translation dataset, each with a noun of the sentence before it.
-
-Because of the shared nouns a language model profits from attention across sentences.
+"""Short English stories: sentences of the translation dataset, each of which shares a noun with the sentence before it.
+Because of the shared nouns, a language model benefits from attention across sentences.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def stories(*, seed: int = 0) -> list[str]:
     used: set[int] = set()
 
     def next_sentence(previous: int) -> int | None:
-        """An unused sentence with a noun of the previous one, its last noun first."""
+        """Return an unused sentence that shares a noun with the previous one; try the last noun first."""
         for noun in reversed(nouns[previous]):
             indices = sentences_with[noun]
             while indices and indices[-1] in used:

@@ -2,10 +2,13 @@
 
 All pairs are generated from a seed. A sentence has exactly one translation.
 
-Words that express the same part of the meaning are aligned: "not" with both "ne" and "pas", a past form ("ate") with
-auxiliary and participle ("a mangé"), "did" in a negation with the auxiliary, an inverted "did" or "does" with "est-ce
-que", the possessive "'s" with the article and the "de" of "le chat de la reine", and "du" with both words that it
-contracts. "does" in a negation is not aligned.
+Words that express the same part of the meaning are aligned:
+- "not" with both "ne" and "pas"
+- a past form ("ate") with auxiliary and participle ("a mangé")
+- "did" in a negation with the auxiliary; "does" in a negation is not aligned
+- "did" or "does" in a question with "est-ce que"
+- the possessive "'s" with the article and the "de" of "le chat de la reine"
+- "du" with both words that it contracts
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from regard.data.synthetic.sampling import Rng, count_error, percentile, split_o
 from regard.utils.errors import UsageError
 
 SPLIT_SIZES = {"train": 30_000, "validation": 500, "test": 1_000, "compositional": 1_000}
-# Combinations of words that are held out from training. They depend on the words alone, not on the seed.
+# Combinations of words that are held out from training. They depend only on the words, not on the seed.
 _MODIFIER_PERCENT, _OBJECT_PERCENT, _RIVALS_PERCENT = 6, 6, 15
 _DICTIONARY_PAIRS = 4_000
 _ENGLISH_WORD = re.compile(r"'s\b|[\w-]+|[^\w\s]")  # a word, a possessive ending or punctuation
@@ -66,7 +69,7 @@ def sentences(split: str, *, count: int | None = None, seed: int = 0) -> list[Sy
     """The first `count` pairs of a split: train, validation, test or compositional.
 
     No sentence occurs twice or in two splits. In 'compositional' each sentence has at least one combination of words
-    (adjective and noun, verb and object, two nouns that a pronoun could refer to) that does not occur in other splits.
+    (adjective and noun, verb and object, two nouns that a pronoun could refer to) that occurs in no other split.
     """
     return list(islice(_stream(split, seed), split_size(split, count, SPLIT_SIZES)))
 
@@ -101,7 +104,7 @@ def _pair(english: Realization, french: Realization) -> SyntheticPair:
 
 
 def _annotations(side: str, written: Realization) -> dict[str, Any]:
-    """The text, the words and their parts of speech, heads and relations, by the name of their field."""
+    """Return text, words, parts of speech, heads and relations, each under the name of its field."""
     words, index = written.words, {word: i for i, word in enumerate(written.words)}
     return {
         side: written.text,
@@ -113,7 +116,7 @@ def _annotations(side: str, written: Realization) -> dict[str, Any]:
 
 
 def _antecedents(written: Realization) -> tuple[tuple[int, int], ...]:
-    """(pronoun, antecedent noun) among the words."""
+    """Return (pronoun, antecedent noun) as indices of words."""
     return tuple(
         (written.words.index(word), written.words.index(written.head_words[node.antecedent]))
         for node, word in written.head_words.items()
@@ -143,7 +146,7 @@ def is_held_out_modifier(adjective: Adjective, noun: Noun) -> bool:
 @cache
 def is_held_out_object(verb: Verb, noun: Noun) -> bool:
     """Whether this verb never has this object in training."""
-    # Verbs with one kind of object only ("light" a room) would lose all objects.
+    # Verbs with only one kind of object ("light" a room) would lose all objects.
     return "active" not in verb.flags and percentile(f"object {verb.name} {noun.english}") < _OBJECT_PERCENT
 
 
@@ -173,7 +176,7 @@ def _is_held_out(clause: Clause) -> bool:
 
 
 def _nouns(argument: Argument | None) -> list[Noun]:
-    """The nouns of an argument, also those that pronouns and relative clauses refer to."""
+    """The nouns of an argument, including those that pronouns and relative clauses refer to."""
     match argument:
         case Nominal():
             return [argument.noun]
@@ -191,13 +194,13 @@ def _nouns(argument: Argument | None) -> list[Noun]:
 
 
 def pronoun_pairs(*, count: int = 200, seed: int = 0) -> list[PronounPair]:
-    """Minimal pairs for "it": the same two nouns of different French gender; the last words decide between them.
+    """Minimal pairs for "it": two nouns of different French gender; the last words determine which one "it" refers to.
 
-    Each pair of nouns occurs in both orders (the second one in the passive), so that the right noun is the first one in
-    half of the sentences, and 'it' is 'il' in half of them. The two nouns never occur together in training.
+    Each pair of nouns occurs in both orders (active and passive). So "it" refers to the first noun in half of the
+    sentences, and is translated as "il" in half of them. The two nouns never occur together in training.
     """
     if count < 0:
-        raise UsageError(f"count is {count}; it must be at least 0.", argument="count", value=count)
+        raise UsageError(f"count must be at least 0, got {count}.", argument="count", value=count)
     pairs = list(islice(_stream_of_pairs(seed), count))
     if len(pairs) < count:
         raise count_error("minimal pairs", len(pairs), count)
@@ -209,7 +212,7 @@ def _stream_of_pairs(seed: int) -> Iterator[PronounPair]:
     rivalries = _held_out_rivalries()
     seen: set[str] = set()
     for attempt in range(25 * len(rivalries)):
-        # Take them in turn, so that all are used equally often.
+        # Use the pairs in turn, so that all are used equally often.
         both_orders = _minimal_pairs(rng, *rivalries[attempt % len(rivalries)])
         sources = {side.source for pair in both_orders for side in (pair.il, pair.elle)}
         if seen.isdisjoint(sources):
@@ -219,7 +222,7 @@ def _stream_of_pairs(seed: int) -> Iterator[PronounPair]:
 
 @cache
 def _held_out_rivalries() -> tuple[tuple[Scene, Noun, Noun], ...]:
-    """Pairs of different gender that do not occur together in training, while all other combinations do."""
+    """Pairs of nouns with different gender that do not occur together in training, while all other combinations do."""
     return tuple(
         (scene, agent, object_)
         for scene in THING_SCENES
@@ -233,12 +236,12 @@ def _held_out_rivalries() -> tuple[tuple[Scene, Noun, Noun], ...]:
 
 
 def _known_reasons(scene: Scene, noun: Noun) -> list[Adjective]:
-    """The adjectives that explain a scene by this noun and occur with it in training."""
+    """The adjectives that explain a scene if they describe this noun, and that occur with the noun in training."""
     return [adjective for adjective in scene.reasons(noun) if not is_held_out_modifier(adjective, noun)]
 
 
 def _minimal_pairs(rng: Rng, scene: Scene, *nouns: Noun) -> tuple[PronounPair, PronounPair]:
-    """The pair in both orders: active and passive."""
+    """The minimal pairs for both orders of the nouns: active and passive."""
     agent, object_ = (Nominal(noun=noun, determiner=rng.pick(("the", "the", "this"))) for noun in nouns)
     degree = draw_degree(rng, scene)
     reasons = {nominal: rng.pick(_known_reasons(scene, nominal.noun)) for nominal in (agent, object_)}
@@ -257,7 +260,7 @@ def _minimal_pairs(rng: Rng, scene: Scene, *nouns: Noun) -> tuple[PronounPair, P
 
 
 def word_for_word(text: str) -> str:
-    """The dictionary baseline: each English word is replaced by its most frequent French translation."""
+    """The dictionary baseline: each English word is replaced with its most frequent French translation."""
     dictionary = _dictionary()
     translations = [dictionary.get(word.lower(), word) for word in _ENGLISH_WORD.findall(text)]
     return capitalize(join(" ".join(translations).split(), spaced_question_mark=True))

@@ -1,1 +1,1 @@
-"""The compiled decoder for CPUs: numba kernels, the programs they run, and the threads that run them."""
+"""The compiled decoder for CPUs: numba kernels, the programs that they execute, and the thread pool that runs them."""

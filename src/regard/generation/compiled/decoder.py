@@ -27,7 +27,7 @@ from regard.nn.blocks import Block
 from regard.nn.threads import one_thread
 from regard.utils.errors import UsageError
 
-MULTITHREAD_BYTES = 4_000_000  # bytes of weights from which a step uses several threads
+MULTITHREAD_BYTES = 4_000_000  # a step uses several threads if the model has at least this many bytes of weights
 SPARE_POSITIONS = 64  # positions of a new cache, or free positions after the prompt
 MAX_KERNEL_PREFILL = 16  # largest prompt, in tokens of the batch, that the kernels prefill faster than torch
 
@@ -38,8 +38,8 @@ Floats = npt.NDArray[np.float32]
 class BeamKVCache:
     """The KV cache of all layers, (cache rows, H, positions, Dh) each.
 
-    A row of the batch that `reorder` repeats gets a new cache row for its next positions. Its earlier positions stay
-    where they are; `history` (rows, positions) holds their cache rows.
+    A row of the batch that `reorder` repeats gets a new cache row for its next positions. Its earlier positions are not
+    moved; `history` (rows, positions) maps them to their cache rows.
     """
 
     def __init__(self, program: Program) -> None:
@@ -57,7 +57,7 @@ class BeamKVCache:
         self._reserve(rows, positions)
 
     def restart(self, rows: Ints, lengths: Ints | int) -> None:
-        """Reset these rows to `lengths` positions in their cache rows, which no other row may share."""
+        """Reset each of these rows to `lengths` positions. Their cache rows must not be shared with other rows."""
         self.lengths = self.lengths.copy()
         self.lengths[rows] = lengths
         self.history[rows] = self.cache_rows[rows, None]
@@ -103,8 +103,8 @@ class BeamKVCache:
     def _in_use(self, cache_rows: Ints) -> Ints:
         """The cache rows that cannot be reused, given the current ones.
 
-        If all rows have the same length, only the current ones are in use: the rows read other cache rows only before
-        that length, and new positions come after it.
+        If all rows have the same length, only the current cache rows are in use: other cache rows are read only at
+        earlier positions, and new positions are written after them.
         """
         if len(self.lengths) and self.lengths.min() == self.lengths.max():
             return cache_rows
@@ -140,11 +140,11 @@ class CrossKVCache:
         self.arrays: list[tuple[Tensor, Tensor]] = []
 
 
-NO_SOURCES = CrossKVCache()  # of a decoder-only model
+NO_SOURCES = CrossKVCache()  # for a decoder-only model
 
 
 class ProgramRunner:
-    """Runs a program. Holds the state of the slots and the buffers of each thread."""
+    """Runs a program, and owns the state of the slots and the buffers of each thread."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -158,11 +158,11 @@ class ProgramRunner:
     def run(
         self, ids: Ints, rows: Ints, positions: Ints, cache: BeamKVCache, cross_cache: CrossKVCache = NO_SOURCES
     ) -> None:
-        """One step. `ids`, `rows` and `positions` have one entry for each slot: its token, row and position."""
+        """Run one step. `ids`, `rows` and `positions` have one entry for each slot: its token, row and position."""
         self._reserve(len(ids), max(cache.history.shape[1], cross_cache.history.shape[1]))
         vocab_size = self.program.vocab_size
         if vocab_size and not 0 <= ids.min(initial=0) <= ids.max(initial=0) < vocab_size:  # kernels do not check bounds
-            message = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, not {ids.min()} to {ids.max()}."
+            message = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, got {ids.min()} to {ids.max()}."
             raise UsageError(message, argument="ids", value=(int(ids.min()), int(ids.max())))
         memory = self.state, self.buffers, self.inputs, self.codes, self.code_scales, self.corrections
         slots = ids, rows, positions, cache.cache_rows[rows], cache.history, cache.addresses
@@ -179,7 +179,7 @@ class ProgramRunner:
             raise
 
     def part(self, name: str, size: int) -> Floats:
-        """The part `name` of the state, (slots, size)."""
+        """Return the part `name` of the state, (slots, size)."""
         start = self.program.offsets[name]
         return self.state[:, start : start + size]
 
@@ -210,7 +210,7 @@ class CompiledGPTDecoder(SpeculativeDecoder):
 
     @property
     def max_new_tokens(self) -> int:
-        """Tokens that still fit into the context."""
+        """The number of tokens that still fit into the context."""
         return self._model.config.context_length - int(self._cache.lengths.max(initial=0))
 
     @torch.no_grad()
@@ -323,7 +323,7 @@ class CompiledSeq2SeqDecoder:
 
 
 def warm_up(notify: Callable[[], None]) -> None:
-    """Load the kernels from numba's cache. If they must be compiled first, call `notify` before."""
+    """Load the kernels from numba's cache. If they are not cached, call `notify`, then compile them."""
     with event.install_listener("numba:compile", _CompileListener(notify)):
         wait_for(np.zeros(1, dtype=np.int64).ctypes.data, 0, 1)  # the first function that the threads of the pool call
         nothing, empty = np.zeros(0, dtype=np.int64), Program(d_model=1, capacity=0)
@@ -342,4 +342,4 @@ class _CompileListener(event.Listener):  # type: ignore[misc]
         self._notify = None
 
     def on_end(self, event: Any) -> None:
-        """Required by the interface."""
+        """Do nothing; required by numba's interface."""

@@ -1,7 +1,8 @@
 """Instructions that numba does not expose: pointers, atomic counters, spin waits and int8 dot products.
 
-Each is a few lines of LLVM IR, inlined where a kernel calls it. `HAS_AVX2` says whether the CPU has the instructions
-for the dot products. `sync` synchronizes threads; it spins, since a step has hundreds of short waits.
+Each function is a few lines of LLVM IR that are inlined where a kernel calls it. `HAS_AVX2` says whether the CPU has
+the instructions for the dot products. `sync` synchronizes threads in a spin loop, since a step has hundreds of short
+waits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ V32I8, V16I16, V8I32, V8F32 = (ir.VectorType(*kind) for kind in ((I8, 32), (I16,
 
 
 def _call(builder: Any, name: str, result: Any, *args: Any) -> Any:
-    """Call a function of LLVM that returns a `result`."""
+    """Call an LLVM function with the return type `result`."""
     kind = ir.FunctionType(result, [arg.type for arg in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
@@ -125,7 +126,7 @@ class _Vectors:
         self.sums = [cgutils.alloca_once_value(builder, V8F32([0.0] * 8)) for _ in range(sums)]
 
     def load(self, kind: Any, base: Any, index: Any, size: int) -> Any:
-        """A `kind` from the address `base` + `index` · `size`, which need not be aligned."""
+        """Load a value of type `kind` from the address `base` + `index` · `size`, which need not be aligned."""
         place = self.builder.add(base, self.builder.mul(index, I64(size)))
         return self.builder.load(self.builder.inttoptr(place, kind.as_pointer()), align=1)
 
@@ -133,18 +134,18 @@ class _Vectors:
         return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), V8I32(lanes))
 
     def add(self, number: int, a: Any, b: Any) -> None:
-        """Add a · b to the sum `number`."""
+        """Add a · b to the accumulator `number`."""
         total = self.sums[number]
         self.builder.store(_call(self.builder, "llvm.fma.v8f32", V8F32, a, b, self.builder.load(total)), total)
 
     def add_bytes(self, number: int, unsigned: Any, signed: Any, factor: Any) -> None:
-        """Add the products of 32 pairs of bytes, times a factor, to the sum `number`."""
+        """Add the products of 32 pairs of bytes, times a factor, to the accumulator `number`."""
         twos = _call(self.builder, "llvm.x86.avx2.pmadd.ub.sw", V16I16, unsigned, signed)
         fours = _call(self.builder, "llvm.x86.avx2.pmadd.wd", V8I32, twos, V16I16([1] * 16))
         self.add(number, self.builder.sitofp(fours, V8F32), factor)
 
     def total(self) -> Any:
-        """The sum of all lanes of all sums."""
+        """Return the sum over all lanes of all accumulators."""
         total = reduce(self.builder.fadd, map(self.builder.load, self.sums))
         for distance in (4, 2, 1):
             total = self.builder.fadd(total, self.lanes(total, [(i + distance) % 8 for i in range(8)]))
@@ -175,7 +176,7 @@ def dot_int4_avx2(
                 vectors.add_bytes(member, nibble, code, factor)
 
         def factors_from(first: Any, count: int) -> Any:
-            """The factors of the next groups, one in each lane; also adds their corrections to the sum."""
+            """Return the factors of the next groups, one in each lane, and add their corrections to the sum."""
             bits = vectors.load(ir.VectorType(I16, count), scales, first, 2)
             wide = builder.zext(bits, ir.VectorType(I32, count))
             plain = builder.bitcast(builder.shl(wide, wide.type([16] * count)), ir.VectorType(F32, count))

@@ -1,9 +1,9 @@
 """The compiled decoder step: all operations over a few slots, split among threads.
 
 Generating a token is bound by memory bandwidth, so the kernels read the weights once, in order, on all cores, with
-little overhead in between. A step is a program: a table with one row of numbers for each operation (see `program`),
-which `run` executes in compiled code. Every thread runs the whole program and computes its share of each operation. The
-threads synchronize at a barrier after each operation.
+little overhead between operations. A step is a program: a table with one row of numbers for each operation (see
+`program`), which `run` executes in compiled code. Every thread runs all operations of the program and computes a part
+of each. The threads synchronize at a barrier after each operation.
 
 A slot is one new token: the newest token of a text or beam, or one of several draft tokens. Weights are read once
 for all slots. The kernels allocate no memory and do not depend on models.
@@ -22,7 +22,7 @@ from regard.generation.compiled.intrinsics import HAS_AVX2, dot_int4_avx2, dot_i
 
 # The columns of a program. Addresses point to arrays that the decoder keeps alive; 0 is the null address.
 OPERATION, SOURCE, TARGET = range(3)  # SOURCE and TARGET: the first column of `state` to read and to write
-WEIGHT, SCALE, BIAS, ROWS, COLUMNS, PRECISION = range(3, 9)  # of a matrix
+WEIGHT, SCALE, BIAS, ROWS, COLUMNS, PRECISION = range(3, 9)  # properties of a matrix
 NORM, NORM_WEIGHT, NORM_BIAS, EPS = range(9, 13)  # EPS is an index into `constants`, which holds floats; so is FACTOR
 ACTIVATION, ADDED = range(13, 15)  # ADDED is 1: add to the target instead of overwriting it
 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, LAYER = range(15, 19)
@@ -61,7 +61,7 @@ def _exp(x):
 
 @fast
 def _copy(x, out):
-    """Copy in a loop: numba takes seconds to compile the error message of a slice assignment."""
+    """Copy in a loop, because numba takes seconds to compile the error message of a slice assignment."""
     for i in range(len(x)):
         out[i] = x[i]
 
@@ -119,7 +119,7 @@ def _activate(x, kind):
 
 @fast
 def _groups(columns):
-    """Number of groups of 32 weights; even, since groups are stored in pairs."""
+    """The number of groups of 32 weights, rounded up to an even number, since groups are stored in pairs."""
     return (columns + 2 * GROUP - 1) // (2 * GROUP) * 2
 
 
@@ -179,7 +179,7 @@ def _dot_int4_plain(weights, scales, codes, code_scales, corrections):
 
 @fast
 def _dot_int4(weights, scales, codes, code_scales, corrections, groups):
-    """Takes addresses: creating slices would cost more than the sums."""
+    """Take addresses instead of slices, because creating slices would cost more than the dot product."""
     if HAS_AVX2:
         return dot_int4_avx2(weights, scales, codes, code_scales, corrections, groups)
     return _dot_int4_plain(
@@ -217,13 +217,13 @@ def _dot_slots(row, scale, bias, inputs, state, place, mode):
 
 @fast
 def _quantizes_inputs(op):
-    """Whether a product quantizes its inputs to 8 bits as well as its weights."""
+    """Whether a matrix product quantizes its inputs to 8 bits in addition to its weights."""
     return HAS_AVX2 and op[PRECISION] == INT8 and op[COLUMNS] % GROUP == 0
 
 
 @fast
 def _matmul_rows(op, first, last, offset, mode, state, inputs, codes, code_scales, corrections):
-    """Multiply rows `first + offset` to `last + offset` of a matrix with all inputs; write from `first` on."""
+    """Multiply rows `first + offset` to `last + offset` of a matrix with all inputs; outputs start at `first`."""
     target, columns = op[TARGET], op[COLUMNS]
     groups, wide = _groups(columns), code_scales.shape[1]
     codes_at, scales_at, corrections_at = codes.ctypes.data, code_scales.ctypes.data, corrections.ctypes.data
@@ -263,7 +263,7 @@ def _first_row(rows, rank, size):
 
 @fast
 def _linear(op, rank, size, state, inputs, codes, code_scales, corrections, constants):
-    """Norm, matrix product, activation. Each thread computes all inputs, which is faster than synchronizing."""
+    """Norm, matrix product, activation. Each thread normalizes all inputs, which is faster than synchronizing."""
     columns, source, target = op[COLUMNS], op[SOURCE], op[TARGET]
     groups = _groups(columns)
     for slot in range(len(state)):
@@ -310,7 +310,7 @@ def _prepare(op, x, position, norm_weight, out, constants):
 
 @fast
 def _store(x, at, address, scale_address, head_dim):
-    """Store a key or value at index `at` of a cache, in fp32, or in int8 if it has scales."""
+    """Store a key or value at index `at` of a cache, in fp32, or in int8 if the cache has scales."""
     if scale_address:
         largest = np.float32(1e-20)
         for i in range(head_dim):
@@ -512,7 +512,7 @@ def run(
     source_lengths,
     source_history,
 ):
-    """Run one step: the share of thread `rank` of `size` in every operation."""
+    """Run one step: the part of every operation that thread `rank` of `size` computes."""
     barrier_address = barrier.ctypes.data
     for number in range(len(program)):
         op = program[number]

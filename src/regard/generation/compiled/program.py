@@ -42,9 +42,9 @@ class Program:
     max_inputs: int = 0  # largest number of inputs of a matrix
     vocab_size: int = 0
     quantized: bool = False
-    caches: list[tuple[int, int]] = field(default_factory=list)  # of each self-attention: num_kv_heads, head_dim
+    caches: list[tuple[int, int]] = field(default_factory=list)  # num_kv_heads and head_dim of each self-attention
     cross_attentions: list[int] = field(default_factory=list)  # indices of the cross-attention operations
-    weight_bytes: int = 0  # read in each step
+    weight_bytes: int = 0  # bytes of weights that each step reads
 
     def table(self) -> npt.NDArray[np.int64]:
         out, offsets = np.zeros((len(self.operations), k.FIELDS), dtype=np.int64), self.offsets
@@ -123,7 +123,7 @@ class Program:
         activation: int = k.IDENTITY,
         added: bool = False,
     ) -> None:
-        """A linear layer, with an optional norm before it and activation after it; `added` adds to the target."""
+        """A linear layer, with an optional norm before and activation after it; with `added` it adds to the target."""
         rows, columns = weight.shape
         self.operations.append(
             {
@@ -211,7 +211,7 @@ def translation_program(model: Transformer, capacity: int) -> Program:
 
 
 def head_program(model: GPT) -> Program:
-    """Only the output matrix, applied to hidden states after the final norm."""
+    """A program with only the output matrix, applied to hidden states after the final norm."""
     program = Program(d_model=model.config.d_model, capacity=0)
     program.output(model.output_weight, nn.Identity())
     return program

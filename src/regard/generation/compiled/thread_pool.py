@@ -1,7 +1,7 @@
 """A thread pool that runs one compiled function in several threads at once.
 
-The calling thread takes part as rank 0. The other threads spin for about 2 ms while they wait for the next job, which
-is faster than waking a sleeping thread for each token, and then sleep. There is one pool per process and one job at a
+The calling thread takes part as rank 0. The other threads wait for the next job in a spin loop for about 2 ms before
+they sleep, which is faster than waking a sleeping thread for each token. There is one pool per process and one job at a
 time, so concurrent calls wait for each other instead of competing for the cores.
 """
 
@@ -90,7 +90,7 @@ def thread_pool() -> SpinThreadPool:
 
 
 def replace_pool() -> None:
-    """Make a new pool: after a fork the threads are gone, and after an aborted job some of them may still be busy."""
+    """Create a new pool: after a fork the threads no longer exist, and after an aborted job some may still be busy."""
     global _pool
     _pool = SpinThreadPool()
 

@@ -1,6 +1,6 @@
 """Convert BERT folders between `transformers` and regard, with or without a head.
 
-sentence-transformers folders with a BERT can be imported as well. They store the pooling in extra files.
+sentence-transformers folders with a BERT can be imported as well; their pooling is read from extra files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SETTINGS = (
     Setting("attention_probs_dropout_prob", "attention_dropout", formats.number, 0.1),
     Setting("classifier_dropout", "head_dropout", formats.number_or_null, None),
 )
-# Settings in their config.json for which regard supports only this value. They may be missing.
+# Settings in the config.json of transformers for which regard supports only this value. They may be missing.
 FIXED = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -55,7 +55,7 @@ FIXED = {
     "tie_word_embeddings": True,
     "pruned_heads": {},
 }
-# Their names of special tokens, and ours.
+# Names of special tokens in transformers, and in regard.
 SPECIAL_TOKENS = {
     "pad_token": "pad",
     "unk_token": "unknown",
@@ -63,7 +63,7 @@ SPECIAL_TOKENS = {
     "sep_token": "end",
     "mask_token": "mask",
 }
-# Our and their names of modules.
+# Names of modules in regard and in transformers.
 ENCODER = {
     "embedding": "embeddings.word_embeddings",
     "embedding.token_types": "embeddings.token_type_embeddings",
@@ -148,12 +148,12 @@ def _their_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _head_from(folder: Folder, theirs: Mapping[str, Tensor]) -> HeadConfig:
-    """Return the head that config.json names. Of the two pretraining heads, only those with weights are kept."""
+    """Return the head for the class in config.json. Of the two pretraining heads, only those with weights are kept."""
     name = (folder.config.get("architectures") or [CLASSES["none"]])[0]
     kinds = {theirs_: kind for kind, theirs_ in CLASSES.items()}
     if name not in kinds:
         known = ", ".join(kinds)
-        message = f"{folder.path / CONFIG} names the class {name!r}, which regard does not support. Supported: {known}."
+        message = f"{folder.path / CONFIG}: regard does not support the class {name!r}. Supported: {known}."
         raise FolderError(message, argument="architectures", value=name, allowed=kinds, path=folder.path / CONFIG)
     kind = kinds[name]
     if kind in (*MLM_KINDS, *NSP_KINDS):
@@ -207,7 +207,7 @@ def read_tokenizer(folder: Folder) -> Tokenizer:
 
 
 def _read_embedding(folder: Folder, kind: str) -> dict[str, Any]:
-    """Return the pooling and maximum length of a sentence-transformers folder; empty for other folders."""
+    """Return the pooling and maximum length of a sentence-transformers folder, or an empty dict for other folders."""
     modules = formats.read_json_value(folder, MODULES)
     if not isinstance(modules, list):
         return {}
@@ -313,7 +313,7 @@ def _with_template(tokenizer: Tokenizer) -> str:
 
 
 def _pairs(config: BertConfig, kind: str, prefix: str = "") -> formats.Pairs:
-    """Return the name pairs of all tensors. `prefix` comes before their names in the encoder."""
+    """Return pairs of tensor names, regard's and transformers'. `prefix` is added to the latter in the encoder."""
     ours = "" if kind == "none" else "bert."
     answers = kind == "question_answering"
     return [

@@ -2,8 +2,8 @@
 
 "BERT: Pre-training of Deep Bidirectional Transformers" (Devlin et al. 2018). The input is the sum of three embeddings:
 token, token type (first or second text) and position. A post-norm encoder with GELU follows. Two heads are trained on
-plain text (masked tokens, next sentence); the others, one per kind of task, are trained on labels. This file works on
-ids, not on text, and contains no losses and no training.
+plain text (masked tokens, next sentence). The other heads, one per kind of task, are trained on labels. This file works
+on ids, not on text, and contains no losses and no training.
 
 | here | transformers | shape |
 |---|---|---|
@@ -68,8 +68,8 @@ class Bert(nn.Module):
         Face: 1 for a token, 0 for padding. `type_ids` (B, T) is 0 for ids of the first text and 1 for the second
         (default: all 0).
 
-        `at_first` returns the output at the first token only, (B, 1, D). `places` returns the outputs at P of the B·T
-        positions, (P, D). Both skip part of the computation in the last block.
+        With `at_first`, return only the output at the first token, (B, 1, D). With `places`, return only the outputs at
+        these P of the B·T positions, (P, D). Both options skip part of the computation in the last block.
         """
         mask = masks.no_mask()
         if lengths is not None:
@@ -229,14 +229,14 @@ class BertWithHead(nn.Module):
 
 
 class BertForSequenceClassification(BertWithHead):
-    """BERT for texts or pairs: ids → one logit per label, or one number for regression (B, outputs)."""
+    """BERT for sequence classification: ids → one logit per label, or one number for regression (B, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__(config, outputs, pooler=True, dropout=config.head_dropout)
 
 
 class BertForTokenClassification(BertWithHead):
-    """BERT for labels of tokens: ids → logits at all tokens (B, T, outputs), or only at `places` (P, outputs)."""
+    """BERT for token classification: ids → logits at all tokens (B, T, outputs), or only at `places` (P, outputs)."""
 
     def __init__(self, config: BertConfig, outputs: int) -> None:
         super().__init__(config, outputs, pooler=False, dropout=config.head_dropout)

@@ -27,24 +27,24 @@ class GPTConfig(AttentionModelConfig):
     num_heads: int = Field(4, ge=1, description="Attention heads per layer.")
     head_dim: int = Field(64, ge=1, description="Size of queries, keys and values of a head.")
     num_kv_heads: int | None = Field(
-        None, ge=1, description="Heads of keys and values, if fewer than num_heads (grouped-query attention)."
+        None, ge=1, description="Number of key/value heads, if fewer than num_heads (grouped-query attention)."
     )
     positions: Positions = Field("rotary", description="Position encoding.")
-    rope_theta: float = Field(10_000.0, gt=0, description="Base of the rotary wavelengths.")
+    rope_theta: float = Field(10_000.0, gt=0, description="Base of the wavelengths of rotary positions.")
     rope_scaling: Mapping[str, float] = Field(
         default_factory=dict, description="Llama 3.1's scaling of rotary positions: " + ", ".join(SCALING_KEYS) + "."
     )
     norm: NormKind = Field("rms", description="LayerNorm or RMSNorm.")
-    norm_affine: bool = Field(False, description="Norms have a learned scale.")
+    norm_affine: bool = Field(False, description="Give norms a learned scale.")
     norm_eps: float = Field(1e-6, gt=0, description="Epsilon in normalization layers.")
     qk_norm: bool = Field(True, description="Normalize queries and keys before scoring.")
     activation: Activation = Field("relu2", description="Activation of the feed-forward layers.")
-    bias: bool = Field(False, description="Biases in linear layers and norms.")
-    tie_embeddings: bool = Field(False, description="Share the input and the output embedding.")
-    embedding_norm: bool = Field(True, description="A norm after the embeddings.")
-    logit_softcap: float | None = Field(None, gt=0, description="Cap logits by cap · tanh(logits / cap).")
+    bias: bool = Field(False, description="Use biases in linear layers and norms.")
+    tie_embeddings: bool = Field(False, description="Share the embedding matrix between input and output.")
+    embedding_norm: bool = Field(True, description="Add a norm after the embeddings.")
+    logit_softcap: float | None = Field(None, gt=0, description="Limit the logits: cap · tanh(logits / cap).")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout after each sublayer.")
-    init: Init = Field("zero-residual", description="Initial weights: every block the identity, or as in GPT-2.")
+    init: Init = Field("zero-residual", description="Initial weights: blocks are the identity, or as in GPT-2.")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

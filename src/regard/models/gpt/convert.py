@@ -73,7 +73,7 @@ def _read_tokenizer(folder: Folder) -> Tokenizer:
 
 
 def _token_of(tokenizer: Tokenizer, number: Any) -> str | None:
-    """Return the token with this id, or with the first id of a list; None if no token has that id."""
+    """Return the token with this id, or with the first id of a list; None if no token has this id."""
     if isinstance(number, list):
         number = number[0] if number else None
     if not isinstance(number, int) or not 0 <= number < tokenizer.vocab_size:

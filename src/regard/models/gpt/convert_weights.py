@@ -37,15 +37,15 @@ class ModelType:
 
     name: str
     class_name: str
-    fixed: Mapping[str, Any]  # their settings for which regard supports only this value; they may be missing
-    required: Mapping[str, Any]  # our settings that the class fixes; a tuple lists several values
+    fixed: Mapping[str, Any]  # their settings for which regard supports only this value; may be missing
+    required: Mapping[str, Any]  # values of our settings that the class supports; a tuple lists several values
     # Returns our other settings.
     read_config: Callable[[Mapping[str, Any], UnsupportedSettings], dict[str, Any]]
     config_to_hf: Callable[[GPTConfig], dict[str, Any]]
     modules: Mapping[str, str]  # our and their names of modules
     block: Mapping[str, str]  # the same inside a block
     stack: str = "layers"  # their name of the list of blocks
-    prefix: str = "model."  # of all their tensor names except that of the output matrix
+    prefix: str = "model."  # prefix of all their tensor names except the output matrix
     ignored_suffixes: tuple[str, ...] = ("rotary_emb.inv_freq",)  # of buffers in files from old versions
     # Changes our tensors in both directions, so it must be its own inverse.
     rearrange: Callable[[dict[str, Tensor], GPTConfig], dict[str, Tensor]] = lambda ours, config: ours
@@ -59,7 +59,7 @@ class ModelType:
         return GPTConfig(**{**self.required, **ours})
 
     def read_tensors(self, tensors: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-        """Convert their tensors to ours. Names and shapes must match the config."""
+        """Convert tensors of transformers to regard's. Names and shapes must match the config."""
         theirs = {name: tensor for name, tensor in tensors.items() if not name.endswith(self.ignored_suffixes)}
         if config.tie_embeddings:
             theirs.pop(OUTPUT, None)  # a copy of the embedding
@@ -72,7 +72,7 @@ class ModelType:
         return self.rearrange(formats.join(stems, self._pairs(config)), config)
 
     def write_tensors(self, ours: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
-        """Convert our tensors to theirs."""
+        """Convert regard's tensors to those of transformers."""
         kv_rows = (config.num_kv_heads or config.num_heads) * config.head_dim
         sizes = (config.num_heads * config.head_dim, kv_rows, kv_rows)
         stems = formats.split(self.rearrange(dict(ours), config), self._pairs(config), qkv_sizes=sizes)
@@ -182,7 +182,7 @@ _ATTENTION = {
 
 
 def _read_shape(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -> dict[str, Any]:
-    """Return our settings for sizes, heads and rotary positions, including the scaling of Llama 3.1."""
+    """Return regard's settings for sizes, heads and rotary positions, including the scaling of Llama 3.1."""
     rope = {**_part(settings, "rope_scaling"), **_part(settings, "rope_parameters")}
     kind = rope.get("rope_type", rope.get("type", "default"))
     unsupported.add_if(kind not in ROPE_TYPES, "rope_type", kind, f"rope_type is {kind!r}", ROPE_TYPES)

@@ -80,7 +80,7 @@ class GPT(nn.Module):
     ) -> Tensor:
         """ids (B, T) → hidden states (B, T, D); position t attends to ids up to t that `mask` allows.
 
-        With `caches`, `ids` holds only the new ids. Row b begins with `padding[b]` padding ids.
+        With `caches`, `ids` contains only the new ids. Row b begins with `padding[b]` padding ids.
         """
         past = caches[0].self_attention.length if caches else 0
         x = self.embedding(ids, past, padding)

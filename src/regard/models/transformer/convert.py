@@ -1,8 +1,8 @@
 """Convert Marian folders (`MarianMTModel`, such as the Opus-MT translators) between `transformers` and regard.
 
 The import reads the tokenizers from `source.spm`, `target.spm` and `vocab.json`, or from `tokenizer.json`. The export
-writes all of these; `MarianMTModel` then computes the same logits, `MarianTokenizer` the same ids. Config and tensors
-are converted in `convert_weights.py`, sentencepiece models in `regard.tokenizers.sentencepiece`.
+writes all of these files; `MarianMTModel` then computes the same logits, and `MarianTokenizer` the same ids. Config and
+tensors are converted in `convert_weights.py`, sentencepiece models in `regard.tokenizers.sentencepiece`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _read_generation(settings: Mapping[str, Any], folder: Folder, pad: int) -> t
 def _vocabulary_of(folder: Folder, name: str) -> dict[str, int]:
     values = formats.read_json_value(folder, name)
     if not isinstance(values, dict):
-        message = f"{folder.path}: {name} must hold a JSON object, got a {type(values).__name__}."
+        message = f"{folder.path}: {name} must contain a JSON object, got a {type(values).__name__}."
         raise FolderError(message, value=values, path=folder.path / name)
     return values
 
@@ -210,8 +210,9 @@ def _check_tokenizers(config: TransformerConfig, source: Tokenizer, target: Toke
     given, expected = ((side.end_id, side.pad_id, side.unknown_id) for side in (source, target))
     if given != expected:
         raise UsageError(
-            "end, padding and unknown tokens must have the same ids in both tokenizers, because a Marian config has "
-            f"one of each. The source has {', '.join(map(str, given))}, the target {', '.join(map(str, expected))}.",
+            "a Marian config has one id each for end, padding and unknown tokens, but the source tokenizer has "
+            f"{', '.join(map(str, given))} and the target tokenizer {', '.join(map(str, expected))}. "
+            "Train with a joint tokenizer, or change the ids.",
             argument="special_tokens",
             value=given,
             allowed=[expected],
@@ -235,7 +236,7 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _with_end(tokenizer: Tokenizer) -> str:
-    """Return a tokenizer.json that adds the end token, which other programs expect."""
+    """Return a tokenizer.json that appends the end token to each text, as other programs expect."""
     (end,) = tokenizer.tokens([tokenizer.end_id])
     return tokenizer.with_template([("$A", 0), (end, 0)], [("$A", 0), ("$B", 0), (end, 0)]).to_json()
 

@@ -9,7 +9,7 @@
 | output_bias | final_logits_bias |
 
 `MarianMTModel` is the Transformer of 2017 with few options: post-norm LayerNorm, biases everywhere, sinusoids with all
-sines before all cosines. A model with other settings raises an error that names each of them. These differences are
+sines before all cosines. A model with other settings raises an error that lists them. These differences are
 converted without changing the logits:
 
 - Missing biases are written as zeros.
@@ -21,8 +21,8 @@ converted without changing the logits:
   a zero vector. `save_pretrained` of `transformers` drops position tables. After further training there, set
   `decoder_start_token_id` to the model's own start token again.
 
-The config records these changes under `regard_export`, and importing an exported folder restores the same tensors.
-The importer checks the record against the weights, because other programs may have trained them further.
+The config records these changes under `regard_export`, and importing an exported folder restores the same tensors. The
+importer checks that the record matches the weights, because other programs may have trained them further.
 
 `convert.py` converts tokenizers and other files.
 """
@@ -48,7 +48,7 @@ from regard.utils.errors import FolderError, config_errors
 
 MODEL_TYPE, CLASS = "marian", "MarianMTModel"
 NOTE = "regard_export"
-VOCAB_SIZE = 58101  # the default of `transformers`, as in the settings below
+VOCAB_SIZE = 58101  # the default of `transformers`, like the defaults below
 
 _SETTINGS = (
     Setting("d_model", "d_model", formats.integer, 1024),
@@ -73,7 +73,7 @@ _FIXED: dict[str, Any] = {
 }
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
-# The values of our settings that `MarianMTModel` supports.
+# The values of regard's settings that `MarianMTModel` supports.
 REQUIRED = {
     "positions": "sinusoidal",
     "norm": "layer",
@@ -84,7 +84,7 @@ REQUIRED = {
     "activation": ("relu", "gelu", "silu"),
 }
 
-# Our and their names of the modules of a block.
+# Names of the modules of a block in regard and in transformers.
 _ENCODER_BLOCK = {
     "self_attention.qkv_proj": "self_attn.q_proj self_attn.k_proj self_attn.v_proj",
     "self_attention.out_proj": "self_attn.out_proj",
@@ -109,7 +109,7 @@ _SHARED, _ENCODER, _DECODER, _HEAD = (
 )
 _EMBEDDINGS = (_SHARED, _ENCODER, _DECODER, _HEAD)
 _LOGITS_BIAS = "final_logits_bias"
-_PAD_LOGIT = -1e4  # the probability of the padding token is 0, also in half precision
+_PAD_LOGIT = -1e4  # makes the probability of the padding token 0, even in half precision
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
 
@@ -178,7 +178,7 @@ def _read_shape(settings: Mapping[str, Any], unsupported: UnsupportedSettings) -
 
 
 def _note(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the record of an export; empty if there is none."""
+    """Return the record of an export from config.json; empty if the folder was not exported by regard."""
     return settings[NOTE] if isinstance(settings.get(NOTE), dict) else {}
 
 
@@ -190,7 +190,7 @@ def _check_positions(tensors: Mapping[str, Tensor], path: Path) -> None:
             table = sinusoids(length, width, layout="halves")
             if not torch.allclose(tensors[name].float(), table, atol=2e-3):  # fp16 rounds by up to 1e-3
                 raise FolderError(
-                    f"{path}: {name} must hold sinusoids, because regard supports no other positions in Marian models.",
+                    f"{path}: {name} must be sinusoids, because regard supports no other positions in Marian models.",
                     argument=name,
                     path=path,
                 )
@@ -231,7 +231,7 @@ def _first_of(stored: Mapping[str, Tensor], names: Sequence[str], path: Path) ->
     for name in names:
         if name in stored:
             return stored[name]
-    message = f"{path} has no tensor {names[0]}. Its weights and config.json belong to different models."
+    message = f"{path} has no tensor {names[0]}. Download the folder again."
     raise FolderError(message, argument=names[0], allowed=names, path=path)
 
 
@@ -288,7 +288,7 @@ def append_pad(
 def remove_pad(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Undo `append_pad`. Return None if no token was appended or its weights have changed since."""
+    """Undo `append_pad`. Return None if no token was appended, or if its weights have changed since the export."""
     note = _note(settings)
     ids: list[Any] = [note.get(name) for name in ("start_id", "pad_id", "num_tokens")]
     start, pad, _ = ids
@@ -343,7 +343,7 @@ def _their_embeddings(config: TransformerConfig, ours: Mapping[str, Tensor]) -> 
 
 
 def _pairs(config: TransformerConfig) -> Pairs:
-    """Return the name pairs of the blocks, including biases."""
+    """Return pairs of tensor names for all blocks, including biases."""
     return [
         *formats.layer_pairs(_ENCODER_BLOCK, "encoder", "model.encoder.layers", config.num_encoder_layers),
         *formats.layer_pairs(_DECODER_BLOCK, "decoder", "model.decoder.layers", config.num_decoder_layers),
@@ -356,7 +356,7 @@ def _halves_from_interleaved(width: int) -> Tensor:
 
 
 def _reordered(tensors: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """Permute the channels of the residual stream in all tensors. The model stays equivalent."""
+    """Permute the channels of the residual stream in all tensors, which does not change the model's output."""
     return {
         name: tensor if (axis := _stream_axis(name)) is None else tensor.index_select(axis, order)
         for name, tensor in tensors.items()
@@ -364,7 +364,7 @@ def _reordered(tensors: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor
 
 
 def _stream_axis(name: str) -> int | None:
-    """Return the axis of one of our tensors along which the residual stream runs; None if it has none."""
+    """Return the axis of a regard tensor that corresponds to the residual stream; None if it has no such axis."""
     module, _, leaf = name.rpartition(".")
     if module.endswith(("_embedding", "qkv_proj", "q_proj", "kv_proj", "up_proj")):  # reads the residual stream
         return 1 if leaf == "weight" else None
@@ -372,7 +372,7 @@ def _stream_axis(name: str) -> int | None:
 
 
 def _expected(config: TransformerConfig) -> dict[str, Tensor]:
-    """Return tensors without data that have the names and shapes of our model."""
+    """Return tensors without data, with the names and shapes of regard's model."""
     with empty_weights():
         return unique_tensors(Transformer(config))
 

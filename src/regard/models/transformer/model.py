@@ -1,7 +1,6 @@
-"""The Transformer of 2017: an encoder and a decoder, connected by cross-attention.
-
-"Attention Is All You Need" (Vaswani et al. 2017), with later variants (pre-norm, rotary positions, other activations)
-as options. This file works on ids, not on text, and contains no losses and no training.
+"""The Transformer of 2017: an encoder and a decoder, connected by cross-attention. "Attention Is All You Need" (Vaswani
+et al. 2017), with later variants (pre-norm, rotary positions, other activations) as options. This file works on ids,
+not on text, and contains no losses and no training.
 
 | here | paper |
 |---|---|
@@ -97,7 +96,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """target ids (B, T) → hidden states (B, T, D); position t attends to targets up to t and to the memory.
 
-        With `caches`, `target` holds only the new tokens, and only the first call needs the memory.
+        With `caches`, `target` contains only the new tokens, and only the first call needs the memory.
         """
         start = caches[0].self_attention.length if caches else 0
         x = self.target_embedding(target, start)
@@ -186,8 +185,8 @@ def initialize(model: Transformer) -> None:
     """Initialize matrices Glorot-uniform, as in 2017. With pre-norm, output projections of sublayers start at zero.
 
     Zero projections make every block initially the identity, which speeds up training. A post-norm model would not
-    train from them. If a norm follows the embeddings, their scale does not matter, and small values keep the initial
-    logits small.
+    learn from zero projections. If a norm follows the embeddings, their scale does not matter, and small values keep
+    the initial logits small.
     """
     if weights_are_empty():
         return
