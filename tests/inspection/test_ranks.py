@@ -1,4 +1,4 @@
-"""Ranks of value matrices: a layer computes the product of two factors, which has a low rank."""
+"""Ranks of OV matrices: a layer computes the product of two factors, which has a low rank."""
 
 from __future__ import annotations
 
