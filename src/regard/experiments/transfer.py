@@ -95,7 +95,7 @@ def transfer_curve(
     config: TransferConfig | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Transfer:
-    """Train on samples of labeled texts (default: the built-in opinions) from both kinds of weights, and compare."""
+    """Train classifiers on samples of labeled texts from pretrained and from random weights, and compare them."""
     config = config or TransferConfig()
     check_folder(folder)
     if data is None and validation is not None:
@@ -106,7 +106,7 @@ def transfer_curve(
     splits = reader.builtin() if data is None else reader.read([data], None if validation is None else [validation])
     sizes, too_large = config.counts(len(splits.train))
     if not sizes:
-        message = f"--sizes {config.sizes}: there are {len(splits.train):,} training examples. Add {ALL!r}."
+        message = f"--sizes {config.sizes}: each exceeds the {len(splits.train):,} training examples. Add {ALL!r}."
         raise UsageError(message, argument="sizes", value=config.sizes)
     if sizes[0] < len(splits.head.labels):
         message = f"--sizes: {sizes[0]} examples are too few for {len(splits.head.labels)} labels. Give larger numbers."
@@ -114,7 +114,8 @@ def transfer_curve(
     for note in splits.notes:
         notify(note)
     if too_large:
-        notify(f"sizes: {', '.join(map(str, too_large))} left out (there are {len(splits.train):,} training examples)")
+        left_out = ", ".join(map(str, too_large))
+        notify(f"sizes: left out {left_out}, because there are only {len(splits.train):,} training examples")
     metric = SCORES[config.metric]
     labels = [example.labels[0] for example in splits.train]
     pretrained: dict[int, list[float]] = {size: [] for size in sizes}

@@ -157,7 +157,7 @@ class GenerationState:
 
 
 def keep_last(ids: Sequence[int], limit: int, prefix: int = 0) -> list[int]:
-    """At most `limit` ids: the first `prefix` ids, then the last ones. A prefix that fills the limit is dropped."""
+    """Return at most `limit` ids: the first `prefix` ids, then the last ids. Drop a prefix that fills the limit."""
     if len(ids) <= limit:
         return list(ids)
     kept = prefix if prefix < limit else 0

@@ -65,7 +65,7 @@ def attention_steps(
 
 
 def choose_attention(model: nn.Module, address: str | None) -> str:
-    """`address`, if the model has it; without one, the first attention of the encoder, or else of the model."""
+    """Return `address` if the model has it. By default, return the first attention of the encoder or of the model."""
     addresses = list(attentions_of(model))
     if not addresses:
         raise UsageError("this model has no multi-head attention.", argument="model")
@@ -110,7 +110,7 @@ def _residual(model: nn.Module, path: str) -> Residual | None:
 
 
 def _remarks(attention: MultiHeadAttention, residual: Residual | None) -> dict[int, str]:
-    """Return for each step what this model computes beyond the figure."""
+    """Return remarks by step: how this attention differs from the standard one (norms, biases, rotary positions)."""
     has_bias, num_heads, num_kv_heads = attention.out_proj.bias is not None, attention.num_heads, attention.num_kv_heads
     changes = {
         "scaled to length √d_k (RMS norm)": attention.norm,

@@ -103,7 +103,7 @@ def entity_f1(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]])
 
 
 def majority_tags(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """A baseline: the most frequent tag of each word in (words, tags), and under "" that of all words."""
+    """Return the most frequent tag of each word, and of all words under the key "", as a baseline."""
     by_word: dict[str, Counter[str]] = {"": Counter()}
     for words, tags in sentences:
         by_word[""].update(tags)

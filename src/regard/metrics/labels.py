@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Counts:
-    """How often a label was predicted correctly, predicted, and gold. Precision, recall and F1 are 0 instead of 0/0."""
+    """Counts of a label: correct, predicted and gold. Precision, recall and F1 are 0 instead of 0/0."""
 
     correct: int = 0
     predicted: int = 0

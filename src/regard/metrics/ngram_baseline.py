@@ -1,4 +1,4 @@
-"""Baselines of masked-token prediction: the most frequent token, and the most frequent one after the previous token."""
+"""Baselines for masked-token prediction: the most frequent token, overall (unigram) or after a given token (bigram)."""
 
 from __future__ import annotations
 

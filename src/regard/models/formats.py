@@ -53,7 +53,7 @@ class Folder(Protocol):
 
 @dataclass(frozen=True)
 class FolderContent:
-    """The content of a folder before it is written: the result or the input of a conversion."""
+    """The content of a model folder in memory. An import returns it, and an export converts it."""
 
     config: Mapping[str, Any]
     tensors: dict[str, Tensor]

@@ -173,7 +173,7 @@ def _unigram_model(
 
 
 def _bpe_model(spm: Any, tokens: list[str], own: Mapping[str, float], special_tokens: SpecialTokens) -> models.Model:
-    """SentencePiece merges any two adjacent pieces that form a piece, the one with the highest score first."""
+    """Return a BPE model. SentencePiece merges adjacent pieces in the order of the scores of their results."""
     merges = []
     for piece in sorted(own, key=lambda piece: -own[piece]):
         splits = ((piece[:index], piece[index:]) for index in range(1, len(piece)))

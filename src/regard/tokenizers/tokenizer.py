@@ -272,7 +272,7 @@ class Tokenizer:
         return [word for word in words if word]
 
     def word_ids(self, word: str, drop_merge: Callable[[], bool]) -> list[int]:
-        """The ids of one of `words` with BPE dropout: `drop_merge` decides for each possible merge in each step."""
+        """The ids of `word` with BPE dropout. In each step, a merge is skipped if `drop_merge()` is True for it."""
         *_, tokens = self._merge_steps(word, drop_merge)
         vocabulary = self._description["model"]["vocab"]
         return self._ordinary([vocabulary[token] for token in tokens])

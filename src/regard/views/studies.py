@@ -326,8 +326,8 @@ def senses_view(senses: Senses, *, title: str) -> View:
     best = max(senses.names, key=senses.accuracy)
     static = f"; the static embedding reaches {100 * senses.accuracy(STATIC):.1f} %" if STATIC in senses.names else ""
     explanation = (
-        f"How often a word has the same sense in a sentence and in the nearest other sentence, by the cosine of its "
-        f"vectors: {100 * senses.accuracy(best):.1f} % at layer {best}. Always choosing the most frequent sense "
+        f"In {100 * senses.accuracy(best):.1f} % of the sentences, the nearest other sentence (by cosine similarity of "
+        f"the word's vectors at layer {best}) uses the word in the same sense. Always choosing the most frequent sense "
         f"reaches {100 * senses.majority:.1f} %{static}."
     )
     data = {"words": [_word_data(word) for word in senses.words]}

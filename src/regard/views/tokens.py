@@ -297,10 +297,8 @@ class InputSums:
         count = len(self.tokens)
         for name in ("ids", "segments"):
             if not count or len(getattr(self, name)) != count:
-                raise UsageError(
-                    f"got {count} tokens but {len(getattr(self, name))} {name}. Give one per token, and at least one.",
-                    argument=name,
-                )
+                message = f"got {count} tokens and {len(getattr(self, name))} {name}. Give the same number, at least 1."
+                raise UsageError(message, argument=name)
         shape = (count, self.sums.shape[-1])
         for name, array in self.arrays.items():
             if array.shape != shape:

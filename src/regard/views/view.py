@@ -232,7 +232,7 @@ def _digest(text: str) -> str:
 
 
 def find_browser() -> str | None:
-    """The path of a Chromium-type browser, on PATH or where macOS and Windows install it; None if there is none."""
+    """Return the path of Chromium, Chrome or Edge, or None if none is installed."""
     on_path = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     return on_path or next((path for path in BROWSER_PATHS if Path(path).is_file()), None)
 

@@ -212,5 +212,6 @@ def char_spans(text: str, words: Sequence[str]) -> tuple[tuple[int, int], ...]:
         end = start + len(word)
         spans.append((start, end))
     if text[end:].strip():
-        raise UsageError(f"the words end before {text[end:]!r} in {text!r}.", argument="words", value=list(words))
+        message = f"{text!r} continues with {text[end:]!r} after the last word. Give all words of the text."
+        raise UsageError(message, argument="words", value=list(words))
     return tuple(spans)

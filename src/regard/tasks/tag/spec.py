@@ -15,7 +15,7 @@ class TagReading(RowReading):
 
     tag_column: str | None = Option(
         None,
-        description="Column with the tags: a number from 2 (default: the last); in CoNLL-U, a name (default: upos).",
+        description="Number of the column with the tags (default: the last); in CoNLL-U, its name (default: upos).",
     )
     repair_tags: bool = Option(
         False, description="Read an entity that starts with I- as if it started with B-, as conlleval does."
