@@ -39,7 +39,7 @@ class GenerateTraining(TrainingConfig):
         0.1,
         gt=0,
         lt=1,
-        description="Without --validation: fraction of the text, from its end, to validate on (at most 300,000 tokens).",
+        description="Without --validation: fraction of the text, from its end, to hold out (at most 300,000 tokens).",
     )
 
 
