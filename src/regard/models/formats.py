@@ -301,9 +301,10 @@ Pairs = Sequence[tuple[str, tuple[str, ...]]]  # our name for a tensor, and thei
 
 
 def module_pairs(modules: Mapping[str, str], ours: str = "", theirs: str = "") -> Pairs:
-    """Return pairs of tensor names, with a prefix for our and for their names. `modules` maps our module names to
-    theirs. A pair stands for weight and bias, unless their name ends in one of these. Several names, separated by
-    spaces, are the parts of our module.
+    """Return pairs of our tensor name and their tensor names, with the prefixes `ours` and `theirs`.
+
+    `modules` maps our module names to theirs. Each entry gives a pair for the weight and one for the bias, or one pair
+    if their name already ends in ".weight" or ".bias". Several of their names, separated by spaces, form one module.
     """
     return [
         (f"{ours}{name}{leaf}", tuple(f"{theirs}{part}{leaf}" for part in parts.split()))

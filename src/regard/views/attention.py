@@ -126,7 +126,7 @@ def trace_maps(trace: Trace, *, batch: int = 0) -> list[AttentionMap]:
 
 
 def default_map(maps: Sequence[AttentionMap]) -> str:
-    """Return the address to show first: the last cross-attention, or the last map without cross-attention."""
+    """Return the address to show first: the last cross-attention, or the last map if there is no cross-attention."""
     return next((m.address for m in reversed(maps) if m.address.endswith(".cross")), maps[-1].address)
 
 

@@ -1,4 +1,4 @@
-"""Predictors for encoder tasks: inputs as token ids, attention, vectors, model folders and sequence classification.
+"""Predictors for encoder tasks: they encode texts, trace attention, compute vectors and classify sequences.
 
 A text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]`. Inputs that are too long are truncated; in a pair, the
 longer text is truncated first.
