@@ -166,9 +166,8 @@ def test_a_file_name_that_is_too_long(regard: Run, model: Path, verb: str, tmp_p
 def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "regard", *map(str, arguments)],
-        stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        **options,
+        **{"stderr": subprocess.PIPE, **options},
     )
 
 
@@ -200,6 +199,19 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
     assert process.returncode == 1
     assert b"No space left on device" in err
     assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_messages_that_cannot_be_written_change_no_exit_code(tmp_path: Path) -> None:
+    out, small = tmp_path / "m", ("--d-model", 16, "--num-heads", 1, "--d-ff", 16, "--num-layers", 1)
+    training = ("train", "classify", "--out", out, "--steps", 2, "--vocab-size", 200, *small)
+    with Path("/dev/full").open("wb") as full:
+        for arguments, code in (((*training, "--json"), 0), (("nothing",), 2)):
+            process = start(*arguments, stdout=subprocess.PIPE, stderr=full)
+            printed, _ = process.communicate(timeout=600)
+            assert process.returncode == code
+            assert (json.loads(printed)["step"] if printed else None) == (None if code else 2)
+    assert (out / "model.safetensors").is_file()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="this system has no exit codes of signals")

@@ -180,6 +180,41 @@ def test_ctrl_c_in_mid_step_finishes_the_step_and_saves_it(tmp_path: Path) -> No
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_sigterm_saves_like_ctrl_c(tmp_path: Path) -> None:
+    class Terminated(Callback):
+        def on_step_end(self, trainer: Trainer) -> None:
+            if trainer.state.step == 3:
+                signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(InterruptedRunError) as caught:
+        Trainer(Line(), config(), tmp_path, callbacks=[Terminated()]).fit()
+    assert caught.value.exit_code == 143
+    checkpoint = last_good_checkpoint(tmp_path)
+    assert checkpoint is not None and checkpoint.step == 3
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_resumed_run_needs_at_least_the_steps_it_has_taken(tmp_path: Path) -> None:
+    Trainer(Line(), config(steps=5), tmp_path).fit()
+    with pytest.raises(UsageError) as caught:
+        Trainer(Line(), config(steps=4), tmp_path).fit(resume=True)
+    assert (caught.value.argument, caught.value.value, caught.value.path) == ("steps", 4, tmp_path)
+    assert Trainer(Line(), config(steps=5), tmp_path).fit(resume=True).step == 5
+
+
+def test_the_first_checkpoint_comes_after_ten_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, saved, save = Clock(), [], Trainer.save
+
+    def record(self: Trainer) -> None:
+        saved.append(self.state.step)
+        save(self)
+
+    monkeypatch.setattr(Trainer, "save", record)
+    Trainer(Timed(clock, step=1.0, evaluation=0.0), config(steps=100), tmp_path, clock=clock, save_every=40.0).fit()
+    assert saved == [10, 50, 90, 100]
+
+
 def test_nan_stops_with_the_last_good_weights(tmp_path: Path) -> None:
     with pytest.raises(DivergenceError) as error:
         Trainer(Line(spoil_at=12), config(), tmp_path, save_every=1e-9).fit()
@@ -606,14 +641,14 @@ def test_the_last_evaluation_takes_place_even_if_a_checkpoint_uses_up_the_time(
     save = Trainer.save
 
     def slow_save(self: Trainer) -> None:
-        clock.now += 10.0
+        clock.now += 30.0
         save(self)
 
     monkeypatch.setattr(Trainer, "save", slow_save)
     settings = config(steps=None, minutes=1.0, num_evals=1)
-    state = Trainer(task, settings, tmp_path, clock=clock, save_every=55.0).fit()
-    assert state.step == 55, "the checkpoint of this step takes the rest of the minute"
-    assert [row["step"] for row in read_metrics(tmp_path) if "validation_loss" in row] == [55]
+    state = Trainer(task, settings, tmp_path, clock=clock, save_every=15.0).fit()
+    assert state.step == 25, "the second checkpoint takes the rest of the minute"
+    assert [row["step"] for row in read_metrics(tmp_path) if "validation_loss" in row] == [25]
 
 
 def test_callbacks_see_the_run_in_order(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def discard_folder(folder: Path) -> None:
 
 
 def finish_merge(folder: Path) -> None:
-    """Move the files of a valid commit into the folder, or remove an invalid one. A kill can interrupt every step."""
+    """Move the files of a valid commit into the folder, or remove an invalid one. If killed, call it again."""
     commit = folder / COMMIT
     if not commit.is_dir():
         return

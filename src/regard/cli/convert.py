@@ -10,7 +10,8 @@ import tyro
 
 from regard.checkpoint.probe import check_folder
 from regard.cli.options import option, parse
-from regard.cli.output import note, print_result
+from regard.cli.output import print_result
+from regard.utils.errors import print_message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,4 +50,4 @@ def main(verb: str, words: list[str]) -> None:
     record = {"folder": str(args.out), "model": model, "notes": notes}
     print_result(record, [f"{args.out}: {model}"], as_json=args.json)
     for line in [] if args.json else notes:
-        note(line)
+        print_message(line)

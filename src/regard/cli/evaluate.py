@@ -10,9 +10,9 @@ import tyro
 
 from regard.checkpoint.probe import check_folder, task_of
 from regard.cli.options import Section, option, parse, value_of
-from regard.cli.output import note, print_result
+from regard.cli.output import print_result
 from regard.registry import tasks
-from regard.utils.errors import UsageError
+from regard.utils.errors import UsageError, print_message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ def main(verb: str, words: list[str]) -> None:
         raise UsageError("DATA is missing. Add a test file.", argument="data")
     from regard.api import evaluate, load
 
-    scores = evaluate(load(args.model, task=args.task), args.data, notify=note, **options)
+    scores = evaluate(load(args.model, task=args.task), args.data, notify=print_message, **options)
     if args.confusion and scores.confusion is None:
         raise UsageError("--confusion needs a task with one label per input. Remove it.", argument="confusion")
     lines = [str(score) for score in scores]

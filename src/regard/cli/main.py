@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from regard.utils.errors import RegardError, unknown
+from regard.utils.errors import RegardError, print_message, unknown
 
 VERBS = {  # verb: (module, summary)
     "demo": ("demo", "Train a translator on the built-in dataset, translate, and show its attention."),
@@ -41,22 +41,22 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return 0
     except RegardError as error:
-        _print_error(f"regard: {error}")
+        print_message(f"regard: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _print_error("regard: interrupted.")
+        print_message("regard: interrupted.")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of the output has exited, as in `regard … | head`
         _discard_output()
         return 0
     except OSError as error:
         if error.filename is not None:
-            _print_error(f"regard: {error.filename}: {error.strerror or error}.")
+            print_message(f"regard: {error.filename}: {error.strerror or error}.")
             return 1
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         _discard_output()
-        _print_error(f"regard: cannot write the output: {error.strerror}. Free some space, or write to another disk.")
+        print_message(f"regard: cannot write the output: {error.strerror}. Free some space, or write to another disk.")
         return 1
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
@@ -105,11 +105,6 @@ def _use_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
         elif isinstance(stream, io.TextIOWrapper) and name == "stderr":
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def _print_error(message: str) -> None:
-    sys.stderr.write(message + "\n")
-    sys.stderr.flush()
 
 
 def _discard_output() -> None:

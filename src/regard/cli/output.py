@@ -31,11 +31,6 @@ def print_result(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
         print_line("\n".join(lines))
 
 
-def note(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
 def check_free(path: Path, *, force: bool) -> None:
     """Raise if a file exists and --force is not given."""
     if path.exists() and not force:

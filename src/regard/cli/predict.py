@@ -12,12 +12,12 @@ import tyro
 
 from regard.checkpoint.probe import check_folder
 from regard.cli.options import Section, option, parse
-from regard.cli.output import check_free, note, print_line, progress_bar, write_results
+from regard.cli.output import check_free, print_line, progress_bar, write_results
 from regard.data.inputs import is_read_from_file, read_inputs
 from regard.registry import tasks
 from regard.spec import TaskSpec
 from regard.utils.config import split_settings
-from regard.utils.errors import UsageError, flag
+from regard.utils.errors import UsageError, flag, print_message
 
 if TYPE_CHECKING:
     from regard.tasks.base import Predictor
@@ -59,7 +59,7 @@ def main(verb: str, words: list[str]) -> None:
     reader = spec.load("reader")(spec.read_config(**reading))
     groups = read_inputs(args.inputs, spec.inputs, reader.read_inputs)
     for line in reader.notes:
-        note(line)
+        print_message(line)
     if args.out is not None:  # bad inputs are reported before the model is loaded
         groups = [[value for group in groups for value in group]]
     from regard.api import load
@@ -77,7 +77,7 @@ def main(verb: str, words: list[str]) -> None:
             _stream(predictor, inputs, options)
         else:
             with progress_bar(verb) as predictor.progress:
-                results = predictor.predict(inputs, config, notify=note)
+                results = predictor.predict(inputs, config, notify=print_message)
             write_results(results, args.out, as_json=args.json, encode=predictor.encode_results)
         sys.stdout.flush()
 
@@ -110,7 +110,7 @@ def _check_out(args: PredictArguments, spec: TaskSpec) -> None:
 
 def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[str, Any]) -> None:
     for text in inputs:
-        for part in predictor.stream(text, notify=note, **options):
+        for part in predictor.stream(text, notify=print_message, **options):
             sys.stdout.write(part)
             sys.stdout.flush()
         print_line("")
@@ -119,7 +119,7 @@ def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[s
 def _draw(predictor: Predictor[Any], inputs: Sequence[Any], out: Path) -> None:
     if len(inputs) != 1:
         raise UsageError(
-            f"--out {out} can show only one input, got {len(inputs):,}. Write a table.", argument="out", value=out
+            f"--out {out} shows one input, got {len(inputs):,}. Use .csv or .jsonl.", argument="out", value=out
         )
     from regard.api import look
 

@@ -10,8 +10,8 @@ import tyro
 
 from regard.checkpoint.probe import check_folder
 from regard.cli.options import Section, option, parse
-from regard.cli.output import check_drawing, note, print_line, print_result
-from regard.utils.errors import UsageError
+from regard.cli.output import check_drawing, print_line, print_result
+from regard.utils.errors import UsageError, print_message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def _measure_senses(args: SensesArguments) -> None:
         table = read_senses(path, skip_bad_rows=args.skip_bad_rows)
         sentences = table.examples
         for line in table.notes():
-            note(line)
+            print_message(line)
     from regard.api import load
     from regard.inspection.senses import nearest_sentences, word_senses
     from regard.views.studies import senses_view
@@ -111,7 +111,7 @@ def _measure_transfer(args: TransferArguments, settings: dict[str, Any]) -> None
         columns={role: name for role, name in columns.items() if name is not None},
         skip_bad_rows=args.skip_bad_rows,
         config=config,
-        notify=note,
+        notify=print_message,
     )
     _print_study(args, curve, transfer_view, "Benefit of pretraining")
 

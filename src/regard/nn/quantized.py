@@ -1,8 +1,8 @@
 """Weight quantization for inference: int8 with one scale per row, or int4 with one scale per 32 weights.
 
 A `QuantizedWeight` replaces a weight and works with `F.linear` and `F.embedding`, so a quantized model can still run,
-score texts and show its attention, but it cannot be trained. Products dequantize to fp32, which is cheap for many rows
-and expensive for one. For generation token by token, use `regard.generation.compiled.decoder`.
+score texts and show its attention, but it cannot be trained. Each product dequantizes the whole weight to fp32, which
+is cheap for many tokens and expensive for one. To generate token by token, use `regard.generation.compiled.decoder`.
 """
 
 from __future__ import annotations

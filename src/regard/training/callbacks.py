@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard.metrics.score import Score
 from regard.training.config import TrainingConfig
 from regard.utils.atomic_files import storage_errors, write_file
+from regard.utils.errors import print_message
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 METRICS = "metrics.jsonl"
 THROUGHPUT_WINDOW = 1.0  # seconds of training over which throughput is measured
 DIVERGENCE_STEPS = 50  # a run has diverged if its loss is far above its lowest value for this many consecutive steps
+FIRST_SAVE = 10.0  # maximum number of seconds before the first checkpoint
 MAX_EVAL_FRACTION = 0.1  # maximum fraction of the elapsed time spent on evaluations, with a time budget
 
 
@@ -277,23 +279,24 @@ class ProgressReporter(Callback):
 
 
 class Checkpointer(Callback):
-    """Saves a checkpoint every `every` seconds and at the end."""
+    """Saves a checkpoint after at most `FIRST_SAVE` seconds, then every `every` seconds, and at the end."""
 
     def __init__(self, every: float) -> None:
         self.every = every
-        self._saved = 0.0
+        self._due = 0.0
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        self._saved = trainer.clock()
+        self._due = trainer.clock() + min(FIRST_SAVE, self.every)
 
     def on_step_end(self, trainer: Trainer) -> None:
         # Do not replace good checkpoints while the loss is far above its lowest value.
-        if trainer.clock() - self._saved < self.every or trainer.state.steps_above_best:
-            return
         started = trainer.clock()
+        if started < self._due or trainer.state.steps_above_best:
+            return
         trainer.save()
-        self._saved = trainer.clock()
-        trainer.throughput.record_save(self._saved - started)
+        saved = trainer.clock()
+        self._due = saved + self.every
+        trainer.throughput.record_save(saved - started)
 
     def on_train_end(self, trainer: Trainer) -> None:
         trainer.save()
@@ -406,8 +409,7 @@ class LineProgress(Progress):
         self._next = math.inf
 
     def say(self, message: str) -> None:
-        sys.stderr.write(message + "\n")
-        sys.stderr.flush()
+        print_message(message)
 
     def update(self, *, progress: float, step: int, loss: float, speed: str, time_left: float) -> None:
         now = time.perf_counter()

@@ -48,7 +48,7 @@ EARLIER_DEFAULTS = {"accumulate": 1, "dropout_warmup_epochs": 0, "keep_weights":
 
 
 class InterruptedRunError(RegardError):
-    """A run was stopped by Ctrl-C after its last step was saved."""
+    """A run was stopped by Ctrl-C (exit code 130) or SIGTERM (143) after its last step was saved."""
 
     exit_code = 130
 
@@ -117,7 +117,7 @@ class Trainer:
         self.metrics: dict[str, float] = {}  # metrics measured since the last row of metrics.jsonl
         self.lr_factor = 0.0  # fraction of the peak learning rate at the last step
         self.throughput = Throughput()
-        self.interrupted = False
+        self.interrupted = 0  # the signal that ends the run, if any
         self._stopped = False
         self._started = 0.0  # start time on `clock`, shifted back by the training time before a resume
         self._saved_step = -1
@@ -149,9 +149,12 @@ class Trainer:
                 self._call("on_train_end")
             if self.interrupted:
                 command = self.resume_command(self.run_folder, None)
-                raise InterruptedRunError(
-                    f"stopped by Ctrl-C; step {self.state.step:,} is saved. Resume with:\n  {command}", hint=command
+                name = "SIGTERM" if self.interrupted == signal.SIGTERM else "Ctrl-C"
+                error = InterruptedRunError(
+                    f"stopped by {name}; step {self.state.step:,} is saved. Resume with:\n  {command}", hint=command
                 )
+                error.exit_code = 128 + self.interrupted
+                raise error
         finally:
             self._call("close")
             self.data_parallel.close()
@@ -161,7 +164,7 @@ class Trainer:
         return self.state
 
     def is_finished(self) -> bool:
-        return self.fraction() >= 1 or self._stopped or self.interrupted
+        return self.fraction() >= 1 or self._stopped or bool(self.interrupted)
 
     def fraction(self) -> float:
         """Return the used fraction of the budget, from 0 to 1."""
@@ -284,24 +287,27 @@ class Trainer:
 
     @contextlib.contextmanager
     def _finish_step_on_interrupt(self) -> Iterator[None]:
-        """Within the block, end the run after the current step on the first Ctrl-C and at once on the second."""
+        """Within the block, end the run after the current step on Ctrl-C or SIGTERM, and at once on the second one."""
 
         def handle(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
                 raise KeyboardInterrupt
-            self.interrupted = True
+            self.interrupted = number
+            again = "; press Ctrl-C again to stop at once" if number == signal.SIGINT else ""
             with contextlib.suppress(RuntimeError):  # the signal may arrive while a line is being written
-                self.progress.say("finishing and saving the current step; press Ctrl-C again to stop at once")
+                self.progress.say(f"finishing and saving the current step{again}")
 
-        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # under nohup, or as a background job
-        if is_ignored or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        previous = signal.signal(signal.SIGINT, handle)
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if threading.current_thread() is not threading.main_thread():
+            handlers = {}
+        for number, handler in handlers.items():
+            if handler is not signal.SIG_IGN:  # as under nohup, or in a background job
+                signal.signal(number, handle)
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, previous)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def _update_seconds(self) -> None:
         self.state.seconds = self.clock() - self._started
@@ -343,6 +349,14 @@ class Trainer:
         load_into(self.model, _with_prefix(checkpoint, "model/"), trainable_only=True)
         load_state_tensors(self.optimizers, self.model, _with_prefix(checkpoint, "optimizer/"))
         self.state = TrainState(**checkpoint.state["train_state"])
+        if self.config.steps is not None and self.config.steps < self.state.step:
+            raise UsageError(
+                f"--steps {self.config.steps:,} is less than the {self.state.step:,} steps of the run in "
+                f"{self.run_folder}. Use at least {self.state.step:,}, or choose another --out.",
+                argument="steps",
+                value=self.config.steps,
+                path=self.run_folder,
+            )
         earlier = checkpoint.state["identity"]
         if any(earlier.get(name) != self.identity[name] for name in BUDGET) and self.fraction() < 1:
             # Spread evaluations and snapshots over the new budget.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,16 @@ def unknown(what: str, given: str, allowed: Iterable[str]) -> UsageError:
 def flag(setting: str) -> str:
     """Return the command-line flag of a setting: "--max-grad-norm" for "max_grad_norm"."""
     return "--" + setting.strip("_").replace("_", "-")
+
+
+def print_message(text: str) -> None:
+    """Print a line on stderr. If stderr cannot be written, for example because the disk is full, discard its output."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:  # no reason to end a run; the buffer must be writable when the process exits
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def number_of(count: int, noun: str, plural: str = "") -> str:
