@@ -64,6 +64,7 @@ def test_m154_a_table_and_its_scores(regard: Run, place: Path, tmp_path: Path) -
     assert done.code == 0, done.err
     with (tmp_path / "chosen.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
+    assert {"sent1", "label", "predicted_text", "choice_index"} <= set(found[0]), "the table with new columns"
     with (place / "swag.csv").open(encoding="utf-8", newline="") as file:
         gold = [row["label"] for row in csv.DictReader(file)]
     right = sum(row["choice_index"] == label for row, label in zip(found, gold, strict=True))

@@ -77,6 +77,49 @@ def test_columns_of_tables(regard: Run, place: Path, tmp_path: Path) -> None:
     assert (done.code, done.out) == (2, ""), "the option needs a table"
 
 
+def test_results_are_added_to_a_table(regard: Run, place: Path, tmp_path: Path) -> None:
+    table, out = tmp_path / "reviews.csv", tmp_path / "out.csv"
+    content = "\ufeffid;text;label\r\n1;the red car is fine;?\r\n2; ;ü\r\n3;the dog is awful;\r\n"
+    table.write_bytes(content.encode())
+    done = regard("classify", place / "model", table, "--out", out)
+    assert (done.code, done.out) == (0, f"{out}\n"), done.err
+    assert "line 3" in done.err, "the row without text"
+    written = out.read_bytes().decode()
+    lines = [line.split(";") for line in written.splitlines()]
+    assert [";".join(cells[:3]) for cells in lines] == content.splitlines()
+    assert lines[0][3:] == ["predicted_label", "score", "scores.bad", "scores.good"]
+    assert [cells[3] for cells in lines[1:]] == ["good", "", "bad"]
+    assert lines[2][3:] == [""] * 4
+    again = regard("classify", place / "model", out, "--out", tmp_path / "twice.csv")
+    assert (again.code, (tmp_path / "twice.csv").exists()) == (2, False), "the columns exist"
+    again = regard("classify", place / "model", out, "--out", tmp_path / "twice.jsonl", "--prefix", "second_")
+    assert again.code == 0, again.err
+    found = [json.loads(line) for line in (tmp_path / "twice.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [record["second_label"] for record in found] == ["good", None, "bad"]
+    assert [record["predicted_label"] for record in found] == ["good", "", "bad"]
+    assert regard("classify", place / "model", "a text", "--prefix", "x").code == 2, "it needs a table"
+
+
+def test_blank_lines_have_no_label(regard: Run, place: Path, tmp_path: Path) -> None:
+    lines = b"the red car is fine\n \nthe dog is awful\n"
+    assert regard("classify", place / "model", stdin=lines).out == "good\n\nbad\n"
+    found = records(regard("classify", place / "model", "--json", stdin=lines))
+    assert [(record["text"], record["label"], record["score"] is None) for record in found] == [
+        ("the red car is fine", "good", False),
+        (" ", None, True),
+        ("the dog is awful", "bad", False),
+    ]
+
+
+def test_numbers_of_pairs_are_added_to_a_table(regard: Run, place: Path, tmp_path: Path) -> None:
+    table = tmp_path / "pairs.jsonl"
+    table.write_text('{"sentence1": "a", "n": 1.50, "sentence2": "b"}\n', encoding="utf-8")
+    done = regard("pair", place / "judge", table, "--out", tmp_path / "out.jsonl")
+    assert done.code == 0, done.err
+    written = (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+    assert written.startswith('{"sentence1": "a", "n": 1.50, "sentence2": "b", "predicted_number": ')
+
+
 def test_formats_of_results(regard: Run, place: Path, tmp_path: Path) -> None:
     text = "the red car is fine"
     (record,) = records(regard("classify", place / "model", text, "--json"))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from regard.data.table_output import cell_text, table_line
 from regard.utils.atomic_files import write_file
 from regard.utils.errors import UsageError
 
@@ -61,7 +61,12 @@ def write_results(
     if out is None:
         sys.stdout.write(_jsonl(results) if as_json else _lines(results))
         return
-    encoders: dict[str, Callable[[Sequence[Any]], str | bytes]] = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv}
+    encoders: dict[str, Callable[[Sequence[Any]], str | bytes]] = {
+        ".txt": _lines,
+        ".jsonl": _jsonl,
+        ".csv": partial(_table, suffix=".csv"),
+        ".tsv": partial(_table, suffix=".tsv"),
+    }
     content = encoders[out.suffix](results) if out.suffix in encoders else encode(results, out.suffix)
     write_file(out, content, parents=True)
     print_line(str(out))
@@ -75,18 +80,18 @@ def _jsonl(results: Sequence[Any]) -> str:
     return "".join(json.dumps(result.record(), ensure_ascii=False) + "\n" for result in results)
 
 
-def _csv(results: Sequence[Any]) -> str:
+def _table(results: Sequence[Any], suffix: str) -> str:
     rows: list[dict[str, Any]] = []
+    is_numbered = any(hasattr(result, "rows") for result in results)
     for number, result in enumerate(results, start=1):
+        index = {"input": number} if is_numbered else {}
         if hasattr(result, "rows"):
-            rows += [{"input": number, **row} for row in result.rows()]
+            rows += [{**index, **row} for row in result.rows()]
         else:
-            rows.append(result.row() if hasattr(result, "row") else flat(result.record()))
-    table = io.StringIO(newline="")
-    writer = csv.DictWriter(table, list(dict.fromkeys(name for row in rows for name in row)), restval="")
-    writer.writeheader()
-    writer.writerows(rows)
-    return table.getvalue()
+            rows.append({**index, **(result.row() if hasattr(result, "row") else flat(result.record()))})
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ([cell_text(row.get(name)) for name in names] for row in rows)
+    return "".join(table_line(cells, suffix) for cells in (names, *lines))
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:

@@ -12,16 +12,20 @@ import tyro
 
 from regard.checkpoint.probe import check_folder
 from regard.cli.options import Section, option, parse
-from regard.cli.output import check_free, print_line, progress_bar, write_results
-from regard.data.inputs import is_read_from_file, read_inputs
+from regard.cli.output import check_free, flat, print_line, progress_bar, write_results
+from regard.data.inputs import TableInputs, is_read_from_file, read_inputs
+from regard.data.table_output import TABLE_FORMATS, SourceTable
+from regard.data.tables import table_suffix
 from regard.registry import tasks
 from regard.spec import TaskSpec
-from regard.utils.config import split_settings
-from regard.utils.errors import UsageError, flag, print_message
+from regard.utils.atomic_files import write_file
+from regard.utils.config import Config, split_settings
+from regard.utils.errors import UsageError, flag, number_of, print_message, shorten_list
 
 if TYPE_CHECKING:
     from regard.tasks.base import Predictor
 
+PLAIN = (".txt", ".jsonl", ".csv", ".tsv")  # formats that every result can be written to
 PICTURES = (".html", ".svg", ".png")  # formats for a view of one input
 
 
@@ -33,6 +37,7 @@ class PredictArguments:
     force: bool = option("Replace an existing file.", False)
     json: bool = option("Print one JSON object per input.", False)
     stream: bool = option("Print text as it is generated.", False)
+    prefix: str | None = option("Prefix of the columns that are added to a table (see above).", None)
     precision: Literal["fp32", "int8", "int4"] = option("Weight precision (int8, int4: quantized).", "fp32")
 
 
@@ -60,7 +65,8 @@ def main(verb: str, words: list[str]) -> None:
     groups = read_inputs(args.inputs, spec.inputs, reader.read_inputs)
     for line in reader.notes:
         print_message(line)
-    if args.out is not None:  # bad inputs are reported before the model is loaded
+    table = _table(args, groups)
+    if args.out is not None and table is None:  # bad inputs are reported before the model is loaded
         groups = [[value for group in groups for value in group]]
     from regard.api import load
 
@@ -72,28 +78,40 @@ def main(verb: str, words: list[str]) -> None:
         predictor.config = config
         _draw(predictor, next(iter(groups)), args.out)
         return
+    if table is not None and args.out is not None:
+        with progress_bar(verb) as predictor.progress:
+            _add_columns(predictor, config, table, args)
+        return
     for inputs in groups:
         if args.stream or (not args.json and args.out is None and len(inputs) == 1 and predictor.can_stream(config)):
             _stream(predictor, inputs, options)
         else:
             with progress_bar(verb) as predictor.progress:
-                results = predictor.predict(inputs, config, notify=print_message)
+                results = _predict(predictor, inputs, config, skip_blank=args.out is None or args.out.suffix in PLAIN)
             write_results(results, args.out, as_json=args.json, encode=predictor.encode_results)
         sys.stdout.flush()
 
 
 def _formats(spec: TaskSpec) -> tuple[str, ...]:
-    """Suffixes that --out accepts."""
-    return spec.formats + (PICTURES if spec.views else ())
+    """Return the suffixes that --out accepts."""
+    tables = (".tsv",) if ".csv" in spec.formats else ()
+    return (*spec.formats, *tables, *(PICTURES if spec.views else ()))
 
 
 def _description(spec: TaskSpec) -> str:
     names = " ".join(field.name.upper() for field in spec.inputs)
     fields = "\n".join(f"  {field.name}: {field.help}" for field in spec.inputs)
-    files = "a file with one input per line, or a table (.csv, .tsv, .jsonl)"
+    files, added = "a file with one input per line, or a table (.csv, .tsv, .jsonl)", ""
     if len(spec.inputs) == 1 and spec.inputs[0].type == "document":
         files = "a text file, or a .jsonl file with one text per line"
-    return f"{spec.summary}\n\nINPUTS: {names}, or {files}.\n{fields}\n\nFormats of --out: {', '.join(_formats(spec))}."
+    else:
+        name = spec.outputs[0].name
+        added = (
+            "If INPUTS is a table, --out .csv, .tsv or .jsonl keeps its rows and columns and adds the results as new "
+            f"columns, such as {_column(name, spec, None)}. --prefix new_ would name it new_{name}."
+        )
+    formats = f"Formats of --out: {', '.join(_formats(spec))}."
+    return "\n\n".join(filter(None, (spec.summary, f"INPUTS: {names}, or {files}.\n{fields}", formats, added)))
 
 
 def _check_out(args: PredictArguments, spec: TaskSpec) -> None:
@@ -106,6 +124,66 @@ def _check_out(args: PredictArguments, spec: TaskSpec) -> None:
         message = f"--out {args.out} must end in {', '.join(allowed)}."
         raise UsageError(message, argument="out", value=args.out, allowed=allowed)
     check_free(args.out, force=args.force)
+
+
+def _table(args: PredictArguments, groups: Iterable[Sequence[Any]]) -> TableInputs | None:
+    """Return the inputs if they are rows of a table whose columns --out should contain."""
+    inputs = groups[0] if isinstance(groups, list) and len(groups) == 1 else None
+    is_table = isinstance(inputs, TableInputs) and len(args.inputs) == 1 and table_suffix(args.inputs[0])
+    if is_table and args.out is not None and args.out.suffix in TABLE_FORMATS:
+        return inputs
+    if args.prefix is not None:
+        message = "--prefix needs a table as input, and --out with the suffix .csv, .tsv or .jsonl."
+        raise UsageError(message, argument="prefix", value=args.prefix)
+    return None
+
+
+def _add_columns(predictor: Predictor[Any], config: Config, inputs: TableInputs, args: PredictArguments) -> None:
+    """Write the table of the inputs with the columns of their results. Rows without text get empty results."""
+    assert args.out is not None
+    source = SourceTable.read(Path(args.inputs[0]), inputs.header)
+    source.check_names(_column(field.name, predictor.spec, args.prefix) for field in predictor.spec.outputs)
+    own = {field.name for field in predictor.spec.inputs}
+    rows, lines = {}, set(inputs.lines)
+    for line, result in zip(inputs.lines, _predict(predictor, inputs, config), strict=True):
+        if result.columns():
+            values = flat({name: value for name, value in result.columns().items() if name not in own})
+            rows[line] = {_column(name, predictor.spec, args.prefix): value for name, value in values.items()}
+    write_file(args.out, source.with_columns(rows, args.out.suffix), parents=True)
+    empty = [str(row.line) for row in source.rows if row.line in lines and row.line not in rows and not row.is_blank]
+    if empty:
+        count = number_of(len(empty), "row")
+        print_message(
+            f"no text: {count} of {source.path} (line {shorten_list(empty)}); the results of these rows are empty"
+        )
+    print_line(str(args.out))
+
+
+def _predict(predictor: Predictor[Any], inputs: Sequence[Any], config: Config, *, skip_blank: bool = True) -> list[Any]:
+    """Return one result per input. A blank text has no result, unless it is a document, such as an empty prompt."""
+    from regard.tasks.base import NoResult
+
+    (first, *others) = predictor.spec.inputs
+    skip_blank &= first.type == "text" and not others and not predictor.needs_all_inputs(config)
+    is_blank = [skip_blank and isinstance(value, str) and not value.strip() for value in inputs]
+    filled = [value for value, blank in zip(inputs, is_blank, strict=True) if not blank]
+    if any(is_blank) and not isinstance(inputs, TableInputs):
+        numbers = [str(number) for number, blank in enumerate(is_blank, start=1) if blank]
+        print_message(f"no text: input {shorten_list(numbers)}; the results of these inputs are empty")
+    results = iter(predictor.predict(filled, config, notify=print_message))
+    return [
+        NoResult(predictor.spec, value) if blank else next(results)
+        for value, blank in zip(inputs, is_blank, strict=True)
+    ]
+
+
+def _column(name: str, spec: TaskSpec, prefix: str | None) -> str:
+    """Return the name of an added column: with `prefix`, or by default "predicted_" except for scores."""
+    if prefix is not None:
+        return prefix + name
+    kinds = {field.name: field.type for field in spec.outputs}
+    is_score = name != "number" and kinds.get(name.partition(".")[0]) in ("number", "numbers", "scores")
+    return name if is_score else f"predicted_{name}"
 
 
 def _stream(predictor: Predictor[Any], inputs: Iterable[Any], options: Mapping[str, Any]) -> None:

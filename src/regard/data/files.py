@@ -45,6 +45,7 @@ class ReadResult(Generic[E]):
     checksums: dict[str, str] = field(default_factory=dict)  # path → sha256 of the file
     remarks: list[str] = field(default_factory=list)  # notes for the user on how the file was read
     lines: list[int] = field(default_factory=list)  # first line of each example, if the reader records it
+    header: int | None = None  # line of the column names in a table
 
     def add(self, line: int, example: E) -> None:
         self.lines.append(line)
@@ -64,11 +65,12 @@ class ReadResult(Generic[E]):
 
     def map(self, convert: Callable[[E], F]) -> ReadResult[F]:
         """Return the same result with converted examples."""
-        return ReadResult(list(map(convert, self.examples)), self.bad, self.checksums, self.remarks, self.lines)
+        examples = list(map(convert, self.examples))
+        return ReadResult(examples, self.bad, self.checksums, self.remarks, self.lines, self.header)
 
     def without(self, faults: Mapping[int, str], path: Path | str) -> ReadResult[E]:
         """Return a copy in which some examples become bad rows; `faults` maps their indices to reasons."""
-        result: ReadResult[E] = ReadResult([], list(self.bad), self.checksums, list(self.remarks))
+        result: ReadResult[E] = ReadResult([], list(self.bad), self.checksums, list(self.remarks), header=self.header)
         for index, (line, example) in enumerate(zip(self.lines, self.examples, strict=True)):
             if index in faults:
                 result.bad.append(BadRow(str(path), line, faults[index]))

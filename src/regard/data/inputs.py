@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.data.files import EMPTY_LINE, decode, read_bytes
-from regard.data.tables import LABELS, TEXT_PAIRS, TEXTS, Column, pair_columns, read_table, table_suffix
+from regard.data.tables import (
+    LABELS,
+    TEXT_PAIRS,
+    TEXTS,
+    Column,
+    json_text_fault,
+    pair_columns,
+    read_table,
+    table_suffix,
+)
 from regard.spec import Field
 from regard.utils.errors import DataError, UsageError, number_of
 
@@ -28,6 +37,14 @@ FILE_SUFFIXES = (".txt", ".text", ".md", ".csv", ".tsv", ".json", ".jsonl")  # a
 # Reads inputs from a file, or from the given bytes of stdin.
 ReadFile = Callable[[Path, bytes | None], Sequence[Any]]
 TextPair = tuple[str, str]
+
+
+class TableInputs(list[Any]):
+    """The inputs of a table, with the line of each row and the line of the header, if there is one."""
+
+    def __init__(self, inputs: Iterable[Any], lines: Sequence[int], header: int | None) -> None:
+        super().__init__(inputs)
+        self.lines, self.header = lines, header
 
 
 def read_inputs(words: Sequence[str], fields: Sequence[Field], read_file: ReadFile) -> Iterable[Sequence[Any]]:
@@ -153,13 +170,19 @@ def read_text_column(
     """
     path = Path(path)
     others = (*LABELS, *(name for pair in TEXT_PAIRS for name in pair)) if column else ()
-    choices = [[Column("text", names, column, flag)]]
-    # Each text is in a list, because `read_table` treats a str as the reason why a row is bad.
-    result = read_table(path, choices, lambda cells: [cells[0]], other_names=others, exact=True)
+    choices = [[Column("text", names, column, flag, is_text=False)]]
+    result = read_table(path, choices, _text, other_names=others, exact=True)
     empty = [(row.line, [""]) for row in result.bad if row.reason == EMPTY_LINE]
     result.bad = [row for row in result.bad if row.reason != EMPTY_LINE]
     result.finish(path, "texts", can_skip=False)
-    return [text for _, [text] in sorted([*zip(result.lines, result.examples, strict=True), *empty])]
+    rows = sorted([*zip(result.lines, result.examples, strict=True), *empty])
+    return TableInputs((text for _, [text] in rows), [line for line, _ in rows], result.header)
+
+
+def _text(cells: Sequence[Any]) -> list[str] | str:
+    """Return the text in a list, because a str is the reason why a row is bad. In JSON, null means no text."""
+    (text,) = cells
+    return json_text_fault("text", text) or [text] if text is not None else [""]
 
 
 def read_text_pairs(
@@ -175,7 +198,8 @@ def read_text_pairs(
         # Plain text has no header: a first line with "first" and "second" is a pair of texts.
         choices = [(replace(first, names=()), replace(second, names=())) for first, second in choices[:1]]
     result = read_table(path, choices, _pair, data=data, other_names=LABELS, exact=True)
-    return result.finish(path, "pairs", unit="pairs", can_skip=False).examples
+    result.finish(path, "pairs", unit="pairs", can_skip=False)
+    return TableInputs(result.examples, result.lines, result.header)
 
 
 def _pair(cells: Sequence[str]) -> TextPair | str:

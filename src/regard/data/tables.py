@@ -69,6 +69,7 @@ Choices = Sequence[Columns]  # alternatives with the same roles; the first one i
 Places = tuple[int | None, ...]  # the index of each column; None for an optional column that is missing
 E = TypeVar("E")
 Convert = Callable[[Sequence[Any]], E | str]  # requested cells of a row → an example, or why it is bad
+CSVRecord = tuple[int, int, list[str] | str]  # first line, last line, cells or the reason why they are invalid
 ChoicesOf = Callable[[Sequence[str]], Choices]  # lowercase column names → choices
 
 
@@ -113,6 +114,7 @@ def read_table(
     if _is_header(path, header, choices, other_names):
         places, notes = _find_columns(path, header, choices)
         rows, width, subject = itertools.chain(bad, rows), width_of(header), "the header has"
+        result.header = above[-1][0]
     else:
         above += rows
         filled = [cells for _, cells in above if not isinstance(cells, str) and width_of(cells)]
@@ -181,28 +183,38 @@ def _of_cells(
     return converted
 
 
-def _csv_rows(text: FileLines) -> Iterator[Row]:
-    """The rows of a .csv. Quoted cells may contain delimiters and line breaks."""
+def csv_records(text: FileLines) -> tuple[str, list[CSVRecord]]:
+    """Return the delimiter and the records of a .csv. Quoted cells may contain delimiters and line breaks."""
     limit = csv.field_size_limit(MAX_CELL)
     try:
         # Spreadsheets write semicolons in countries where 1,5 is a number.
-        delimiter = ";" if _splits_evenly(text, ";") and not _splits_evenly(text, ",") else ","
-        parsed = list(_parse_csv(text, delimiter))
+        semicolons, commas = _first_widths(text, ";"), _first_widths(text, ",")
+        is_even = _splits_evenly(semicolons) and not _splits_evenly(commas)
+        # In an uneven table, the header and most rows decide.
+        is_likely = commas[:1] == [1] and semicolons[0] > 1 and semicolons.count(semicolons[0]) > len(semicolons) / 2
+        delimiter = ";" if is_even or is_likely else ","
+        return delimiter, list(_parse_csv(text, delimiter))
     finally:
         csv.field_size_limit(limit)
-    for begin, end, cells in parsed:
+
+
+def _csv_rows(text: FileLines) -> Iterator[Row]:
+    for begin, end, cells in csv_records(text)[1]:
         lines = range(begin, end + 1) if text.undecodable else ()
         yield begin, next((text.undecodable[line] for line in lines if line in text.undecodable), cells)
 
 
-def _splits_evenly(text: FileLines, delimiter: str) -> bool:
-    """Return whether the first rows all have the same number of cells, at least two."""
-    rows = [cells for _, _, cells in itertools.islice(_parse_csv(text, delimiter), NUM_DELIMITER_ROWS) if cells]
-    widths = {0 if isinstance(cells, str) else len(cells) for cells in rows}  # 0: invalid with this delimiter
-    return len(rows) > 1 and len(widths) == 1 and max(widths) > 1
+def _splits_evenly(widths: Sequence[int]) -> bool:
+    return len(widths) > 1 and len(set(widths)) == 1 and widths[0] > 1
 
 
-def _parse_csv(text: FileLines, delimiter: str) -> Iterator[tuple[int, int, list[str] | str]]:
+def _first_widths(text: FileLines, delimiter: str) -> list[int]:
+    """Return the numbers of cells in the first rows; 0 for a row that is invalid with this delimiter."""
+    rows = itertools.islice(_parse_csv(text, delimiter), NUM_DELIMITER_ROWS)
+    return [0 if isinstance(cells, str) else len(cells) for _, _, cells in rows if cells]
+
+
+def _parse_csv(text: FileLines, delimiter: str) -> Iterator[CSVRecord]:
     """Yield for each row its first line, its last line, and its cells or the reason why it is invalid."""
     reader = csv.reader((line + "\n" for line in text.lines), delimiter=delimiter, strict=True)
     while True:

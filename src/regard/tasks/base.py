@@ -105,10 +105,36 @@ class Result:
         """Return the result as JSON values."""
         return {name: _json_value(getattr(self, name), self.digits) for name in self.recorded}
 
+    def columns(self) -> dict[str, Any]:
+        """Return the values that are added to the input's row of a table; inputs among them are left out."""
+        return self.record()
+
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in self.shown}
         shown = (f"{name}={_SHORT.repr(value)}" for name, value in values.items() if value is not None)
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class NoResult(Result):
+    """Stands for the result of a blank text: all outputs are None."""
+
+    def __init__(self, spec: TaskSpec, text: str) -> None:
+        self.spec, self.text = spec, text
+
+    def record(self) -> dict[str, Any]:
+        return {**self.row(), **dict.fromkeys(output.name for output in self.spec.outputs)}
+
+    def row(self) -> dict[str, Any]:
+        return {self.spec.inputs[0].name: self.text}
+
+    def columns(self) -> dict[str, Any]:
+        return {}
+
+    def __str__(self) -> str:
+        return ""
+
+    def __repr__(self) -> str:
+        return "NoResult()"
 
 
 class _ShortRepr(reprlib.Repr):
@@ -132,6 +158,9 @@ class GeneratedResult(Result):
         for other in others:
             del other[self.recorded[0]]
         return {**super().record(), **({"alternatives": others} if others else {})}
+
+    def columns(self) -> dict[str, Any]:
+        return {"text": self.text, "score": self.score}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return table rows: one for this text, then one for each alternative."""

@@ -64,6 +64,9 @@ class Answer(Result):
     def record(self) -> dict[str, Any]:
         return {**({"id": self.id} if self.id else {}), **super().record()}
 
+    def columns(self) -> dict[str, Any]:
+        return {name: value for name, value in self.record().items() if name not in ("id", "best")}
+
     def __str__(self) -> str:
         return " ".join(self.text.split())  # an answer may span lines
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
+from regard.data.inputs import TableInputs
 from regard.data.squad import Question, read_qa_inputs, read_questions
 from regard.data.synthetic.labelled import questions
 from regard.models.heads import HeadConfig
@@ -49,4 +50,5 @@ class AnswerReader(SingleFileReader[Question]):
         """Return (question, passage, id) tuples from SQuAD's JSON, a table or JSON lines; stdin may have tabs."""
         found = read_qa_inputs(path, data, skip_bad_rows=self.config.skip_bad_rows)
         self.notes += found.notes()
-        return [(question.question, question.passage, question.id) for question in found.examples]
+        inputs = ((question.question, question.passage, question.id) for question in found.examples)
+        return TableInputs(inputs, found.lines, found.header)

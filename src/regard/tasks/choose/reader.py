@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import ReadResult
+from regard.data.inputs import TableInputs
 from regard.data.labelled import MultipleChoiceExample, read_endings
 from regard.data.synthetic.labelled import choices
 from regard.models.heads import HeadConfig
@@ -50,4 +51,5 @@ class ChooseReader(SingleFileReader[MultipleChoiceExample]):
         """Return (context, endings) for each row of a table, or for each line of tab-separated texts."""
         found = read_endings(path, data=data, labelled=False, skip_bad_rows=self.config.skip_bad_rows)
         self.notes += found.notes()
-        return [(example.context, example.endings) for example in found.examples]
+        inputs = ((example.context, example.endings) for example in found.examples)
+        return TableInputs(inputs, found.lines, found.header)

@@ -330,6 +330,9 @@ class Classification(Result):
     def shown(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("label", "score") if self.number is None else ("number",)
 
+    def columns(self) -> dict[str, Any]:
+        return {name: value for name, value in self.record().items() if name != "labels"}  # `label` has them all
+
     @property
     def first(self) -> str:
         return self.text[0]
