@@ -176,7 +176,7 @@ def test_a_filter_between_other_programs(model: Path) -> None:
     out, err = process.communicate(b"one two three four\n\nfive\n", timeout=600)
     assert process.returncode == 0, err
     assert out.count(b"\n") == 3
-    assert err == b""
+    assert err.count(b"\n") == 1, "one note on the line without text"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes close in another way on this system")
